@@ -7,7 +7,7 @@
 //!
 //! - [`h1`]: HTTP/1.1 on the wire (RFC 9112), for servers and clients.
 //! - [`h2`]: HTTP/2 on the wire (RFC 9113), for servers and clients.
-//! - [`h3`]: HTTP/3 on the wire (RFC 9114), for servers.
+//! - [`h3`]: HTTP/3 on the wire (RFC 9114), for servers and clients.
 //! - [`hpack`] and [`qpack`]: header compression of HTTP/2 (RFC 7541) and HTTP/3 (RFC 9204).
 //! - [`Limits`]: limits on the memory and time that a peer can use.
 
@@ -24,6 +24,7 @@ mod limits;
 mod pace;
 mod progress;
 pub mod qpack;
+mod sent_request;
 
 pub use limits::Limits;
 pub use pace::Pace;

@@ -1,7 +1,10 @@
 //! How far the two messages of a stream are: what HTTP/2 and HTTP/3 have in common.
 
 use http::StatusCode;
-use rudy_message::{BodyLength, LengthError, RequestHead, has_no_content};
+use rudy_message::{BodyLength, Framing, LengthError, RequestHead, has_no_content};
+
+use crate::field_section::ReceivedHead;
+use crate::sent_request::Request;
 
 /// The progress of the messages of a stream.
 #[derive(Debug)]
@@ -80,6 +83,46 @@ impl Progress {
         let expects_continue = head.is_some_and(RequestHead::expects_continue);
         let before = Self::before_request();
         Ok((Self { receiving, expected, is_head, is_tunnel, expects_continue, ..before }, body))
+    }
+
+    /// Returns the progress of a stream whose request is sent, as far as its head.
+    pub(crate) fn of_sent_request(request: &Request) -> Self {
+        let sending = match request.body() {
+            BodyLength::Known(0) => Sending::Ended,
+            BodyLength::Known(length) => Sending::Body(Some(length)),
+            BodyLength::Chunked => Sending::Body(None),
+        };
+        let (is_head, is_tunnel) = (request.is_head(), request.is_tunnel());
+        Self { sending, is_head, is_tunnel, ..Self::before_request() }
+    }
+
+    /// Records the head of a response that is no interim one. `ends` if no body follows. Returns how the body is delimited.
+    pub(crate) fn receive_response(
+        &mut self,
+        head: ReceivedHead,
+        ends: bool,
+    ) -> Result<Framing, WrongLength> {
+        let ReceivedHead { status, length, .. } = head;
+        // RFC 9110 §9.3.6: a tunnel has no length. Other responses to its request are ordinary ones.
+        self.is_tunnel &= (200..300).contains(&status);
+        let framing = match length {
+            _ if self.is_tunnel && !ends => Framing::Chunked,
+            // RFC 9110 §6.4.1: regardless of the fields.
+            _ if self.is_head || matches!(status, 204 | 304) => Framing::None,
+            Some(length) => Framing::Length(length),
+            None if ends => Framing::Length(0),
+            None => Framing::Chunked,
+        };
+        self.expected = match framing {
+            Framing::None => Some(0),
+            Framing::Length(length) => Some(length),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
+        self.receiving = Receiving::Body;
+        if ends {
+            self.end()?;
+        }
+        Ok(framing)
     }
 
     /// Records a piece of the received body. `ends` if it is the last one.

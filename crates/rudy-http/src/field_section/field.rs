@@ -2,6 +2,9 @@
 
 use rudy_message::syntax::is_token;
 
+/// Each field counts this much more than its name and its value (RFC 9113 §6.5.2).
+pub(super) const FIELD_OVERHEAD_BYTES: usize = 32;
+
 /// Checks a field that is not a pseudo-field. The caller checks control characters other than those of line breaks.
 pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), &'static str> {
     if name.is_empty() || !name.iter().all(|byte| is_token(*byte) && !byte.is_ascii_uppercase()) {

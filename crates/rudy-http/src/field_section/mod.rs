@@ -2,11 +2,13 @@
 
 mod field;
 mod priority;
+mod received_response;
 mod request;
 mod response;
 
-pub(crate) use self::field::{check_field, is_for_connection, put_line};
+pub(crate) use self::field::is_for_connection;
 pub use self::priority::Priority;
+pub(crate) use self::received_response::{ReceivedHead, ResponseText};
 pub use self::request::HeadBuffers;
 pub(crate) use self::request::{HeadFault, HeadText};
 pub(crate) use self::response::{

@@ -8,9 +8,9 @@ use std::ops::Range;
 use rudy_message::syntax::{any_byte, is_token};
 
 use super::Priority;
-use super::field::{check_field, put_line};
+use super::field::{FIELD_OVERHEAD_BYTES, check_field, put_line};
 
-/// Buffers for the heads of requests, which the connections of a thread share.
+/// Buffers for heads, which the connections of a thread share.
 #[derive(Debug, Default)]
 pub struct HeadBuffers {
     /// Decoded strings of one field.
@@ -39,9 +39,6 @@ pub(crate) struct HeadParts {
     /// The values of all Cookie fields.
     cookie: Vec<u8>,
 }
-
-/// Each field counts this much more than its name and its value (RFC 9113 §6.5.2).
-const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// The pseudo-fields of a request (RFC 9113 §8.3.1).
 const METHOD: usize = 0;

@@ -3,6 +3,7 @@
 use bytes::{BufMut, BytesMut};
 
 use super::varint;
+use crate::qpack::put_prefix;
 
 /// The types of frames (RFC 9114 §7.2, RFC 9218 §7.2).
 pub(super) mod kind {
@@ -49,15 +50,12 @@ pub(super) fn put_go_away(id: u64, out: &mut BytesMut) {
     out.extend_from_slice(&payload);
 }
 
-/// Begins a HEADERS frame whose payload follows in `out`; [`end_section`] completes it. Returns its position.
-pub(super) fn begin_section(out: &mut BytesMut) -> usize {
+/// Appends a HEADERS frame, whose fields refer to no dynamic table.
+pub(super) fn put_section(out: &mut BytesMut, put_fields: impl FnOnce(&mut BytesMut)) {
     let start = out.len();
     out.put_bytes(0, RESERVED_BYTES);
-    start
-}
-
-/// Completes the HEADERS frame that begins at `start`.
-pub(super) fn end_section(start: usize, out: &mut BytesMut) {
+    put_prefix(out);
+    put_fields(out);
     let length = out.len() - start - RESERVED_BYTES;
     if length <= RESERVED_LENGTH_MAX {
         let mut head = &mut out[start..start + RESERVED_BYTES];

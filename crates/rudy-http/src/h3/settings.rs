@@ -13,9 +13,16 @@ fn is_of_http2(id: u64) -> bool {
     matches!(id, 0x2..=0x5)
 }
 
-/// Checks the SETTINGS frame of a client. A server without a dynamic table, pushes or datagrams uses none of its parameters. Unknown ones
-/// are ignored.
-pub(super) fn check_settings(mut payload: &[u8]) -> Result<(), ConnectionError> {
+/// What this side uses of the settings of the peer: nothing else without datagrams and a dynamic table of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct PeerSettings {
+    /// Whether the peer is a server that accepts requests for tunnels (RFC 9220 §3).
+    pub(super) accepts_tunnels: bool,
+}
+
+/// Reads a SETTINGS frame. Unknown parameters are ignored.
+pub(super) fn read_settings(mut payload: &[u8]) -> Result<PeerSettings, ConnectionError> {
+    let mut settings = PeerSettings::default();
     let error = |reason| ConnectionError::new(ErrorCode::SETTINGS_ERROR, reason);
     while !payload.is_empty() {
         let (Some(id), Some(value)) = (varint::take(&mut payload), varint::take(&mut payload)) else {
@@ -24,10 +31,11 @@ pub(super) fn check_settings(mut payload: &[u8]) -> Result<(), ConnectionError> 
         match id {
             _ if is_of_http2(id) => return Err(error("a setting of HTTP/2")),
             ENABLE_CONNECT_PROTOCOL if value > 1 => return Err(error("a setting is neither 0 nor 1")),
+            ENABLE_CONNECT_PROTOCOL => settings.accepts_tunnels = value == 1,
             _ => {}
         }
     }
-    Ok(())
+    Ok(settings)
 }
 
 /// What this side sends in its SETTINGS. The rest are the defaults of RFC 9114 §7.2.4.1 and RFC 9204 §5: no dynamic table.
@@ -67,7 +75,7 @@ mod tests {
             let mut out = BytesMut::new();
             OwnSettings { field_section_bytes: 16_384, accepts_tunnels }.encode(&mut out);
             assert_eq!(out, expected);
-            assert_eq!(check_settings(&out[2..]), Ok(()));
+            assert_eq!(read_settings(&out[2..]), Ok(PeerSettings { accepts_tunnels }));
         }
     }
 
@@ -84,7 +92,7 @@ mod tests {
             // The tables of QPACK, datagrams, and a reserved one.
             (&[1, 0x50, 0, 7, 16, 0x33, 1, 0x21, 9], None),
         ] {
-            assert_eq!(check_settings(payload).err().map(|error| error.code), code, "{payload:?}");
+            assert_eq!(read_settings(payload).err().map(|error| error.code), code, "{payload:?}");
         }
     }
 }

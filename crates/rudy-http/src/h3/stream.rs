@@ -15,12 +15,19 @@ pub(super) struct Stream {
     pub(super) progress: Progress,
     /// The priority of a PRIORITY_UPDATE frame that has arrived before the head.
     pub(super) priority: Option<Priority>,
-    /// When the stream was opened.
-    pub(super) since: Instant,
-    /// Whether the client has ended its side of the stream, which no frame does.
+    /// When the stream was opened, at a server.
+    pub(super) since: Option<Instant>,
+    /// Whether the peer has ended its side of the stream, which no frame does.
     pub(super) has_ended: bool,
     /// Whether the head of a DATA frame was sent that contains all of the body.
     pub(super) is_framed: bool,
+}
+
+impl Stream {
+    pub(super) fn new(id: u64, progress: Progress, since: Option<Instant>) -> Self {
+        let reader = FrameReader::default();
+        Self { id, reader, progress, priority: None, since, has_ended: false, is_framed: false }
+    }
 }
 
 /// The open streams of a connection.
@@ -41,18 +48,10 @@ impl Streams {
         self.all.is_empty()
     }
 
-    /// Adds a stream, whose number is larger than those of the others.
-    pub(super) fn push(&mut self, id: u64, now: Instant) {
+    /// Adds a stream whose head is due, and whose number is larger than those of the others.
+    pub(super) fn push(&mut self, stream: Stream) {
         self.waiting += 1;
-        self.all.push_back(Stream {
-            id,
-            reader: FrameReader::default(),
-            progress: Progress::before_request(),
-            priority: None,
-            since: now,
-            has_ended: false,
-            is_framed: false,
-        });
+        self.all.push_back(stream);
     }
 
     fn position(&self, id: u64) -> Option<usize> {
@@ -72,12 +71,19 @@ impl Streams {
         self.position(id).map(|at| &mut self.all[at])
     }
 
-    /// Notes the progress of a stream after its head.
-    pub(super) fn set_progress(&mut self, id: u64, progress: Progress) {
-        if let Some(at) = self.position(id) {
-            let before = std::mem::replace(&mut self.all[at].progress, progress);
-            self.waiting -= usize::from(before.receiving == Receiving::Head);
-        }
+    /// Notes the progress of a stream, whose head may have arrived.
+    pub(super) fn advance<T>(&mut self, id: u64, advance: impl FnOnce(&mut Progress) -> T) -> Option<T> {
+        let at = self.position(id)?;
+        let progress = &mut self.all[at].progress;
+        let was_waiting = progress.receiving == Receiving::Head;
+        let result = advance(progress);
+        self.waiting -= usize::from(was_waiting && progress.receiving != Receiving::Head);
+        Some(result)
+    }
+
+    /// Returns the newest stream if its number is not smaller than `first`.
+    pub(super) fn last_from(&self, first: u64) -> Option<u64> {
+        self.all.back().map(|stream| stream.id).filter(|id| *id >= first)
     }
 
     pub(super) fn remove(&mut self, id: u64) -> Option<Stream> {

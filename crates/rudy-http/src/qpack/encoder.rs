@@ -17,6 +17,10 @@ const NAME_INDEXED: (u8, u32) = (0x50, 4);
 /// The same for the length of a literal name (§4.5.6).
 const LITERAL: (u8, u32) = (0x20, 3);
 
+/// The bits that mark a field that must never be indexed.
+const NAME_INDEXED_SECRET: u8 = 0x20;
+const LITERAL_SECRET: u8 = 0x10;
+
 /// Begins a section without references to the dynamic table: the Required Insert Count is 0, and so is the Base (§4.5.1).
 pub fn put_prefix(out: &mut BytesMut) {
     out.put_slice(&[0, 0]);
@@ -30,6 +34,18 @@ pub fn encode_stateless(name: &[u8], value: &[u8], out: &mut BytesMut) {
         Match::Field(index) => return integer::encode(index, INDEXED.1, INDEXED.0, out),
         Match::Name(index) => integer::encode(index, NAME_INDEXED.1, NAME_INDEXED.0, out),
         Match::None => string::encode::<{ LITERAL.1 }, { LITERAL.0 }>(name, out),
+    }
+    string::encode::<LENGTH_PREFIX_BITS, 0>(value, out);
+}
+
+/// Appends a field like [`encode_stateless`], with a mark for proxies, which must not add it to a table either: for secrets, whose length a
+/// table would reveal (§7.1.3).
+pub fn encode_secret(name: &[u8], value: &[u8], out: &mut BytesMut) {
+    match static_table::find(name, value) {
+        Match::Field(index) | Match::Name(index) => {
+            integer::encode(index, NAME_INDEXED.1, NAME_INDEXED.0 | NAME_INDEXED_SECRET, out);
+        }
+        Match::None => string::encode::<{ LITERAL.1 }, { LITERAL.0 | LITERAL_SECRET }>(name, out),
     }
     string::encode::<LENGTH_PREFIX_BITS, 0>(value, out);
 }
@@ -72,6 +88,20 @@ mod tests {
         ] {
             let mut out = BytesMut::new();
             encode_stateless(name, value, &mut out);
+            assert_eq!(out, bytes, "{}", name.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_secret_has_its_mark_and_no_index() {
+        for (name, value, bytes) in [
+            (&b":method"[..], &b"\0"[..], &[0x7f, 0, 1, 0][..]),
+            (b"age", b"0", &[0x72, 1, b'0']),
+            (b"{", b"", &[0x31, b'{', 0]),
+            (b"aaa", b"", &[0x3a, 0x18, 0xc7, 0]),
+        ] {
+            let mut out = BytesMut::new();
+            encode_secret(name, value, &mut out);
             assert_eq!(out, bytes, "{}", name.escape_ascii());
         }
     }

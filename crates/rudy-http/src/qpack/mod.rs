@@ -30,5 +30,5 @@ mod static_table;
 pub use self::decode_error::DecodeError;
 pub use self::decoder::Decoder;
 pub(crate) use self::encoder::Qpack;
-pub use self::encoder::{encode_stateless, put_prefix};
+pub use self::encoder::{encode_secret, encode_stateless, put_prefix};
 pub(crate) use self::feedback::Feedback;

@@ -28,14 +28,7 @@ impl<'a> ResponseHead<'a> {
         Self { raw, fields_start, status, version, framing }
     }
 
-    /// Creates a view of a head that arrived over HTTP/2, as a status line without a phrase, and fields.
-    #[must_use]
-    #[inline]
-    pub fn of_http2(raw: &'a [u8], fields_start: usize, status: u16, framing: Framing) -> Self {
-        Self { raw, fields_start, status, version: Version::HTTP_2, framing }
-    }
-
-    /// Returns HTTP/1.0, HTTP/1.1 or HTTP/2. Higher minor versions of HTTP/1 count as HTTP/1.1 (RFC 9110 §2.5).
+    /// Returns HTTP/1.0, HTTP/1.1, HTTP/2 or HTTP/3. Higher minor versions of HTTP/1 count as HTTP/1.1 (RFC 9110 §2.5).
     #[must_use]
     #[inline]
     pub fn version(&self) -> Version {
@@ -55,7 +48,7 @@ impl<'a> ResponseHead<'a> {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::BAD_GATEWAY)
     }
 
-    /// Returns the reason phrase, which may be empty and may not be UTF-8 (RFC 9112 §4). HTTP/2 has none.
+    /// Returns the reason phrase, which may be empty and may not be UTF-8 (RFC 9112 §4). HTTP/2 and HTTP/3 have none.
     #[must_use]
     pub fn reason(&self) -> &'a [u8] {
         // Between `HTTP/1.1 200 ` and the end of the line. Some servers omit the space if the phrase is empty.
@@ -64,7 +57,7 @@ impl<'a> ResponseHead<'a> {
         rest.strip_suffix(b"\r").unwrap_or(rest)
     }
 
-    /// Returns how the body is delimited. A body of HTTP/2 has a length, or else counts as chunked.
+    /// Returns how the body is delimited. A body of HTTP/2 or HTTP/3 has a length, or else counts as chunked.
     #[must_use]
     #[inline]
     pub fn framing(&self) -> Framing {

@@ -10,7 +10,7 @@
 //! | RUSTSEC-2026-0258: empty DATA | `server::tests::abuse::frames_without_purpose_are_limited` |
 //! | 0.4.20: refused streams count as resets | `server::tests::abuse::refused_streams_are_limited` |
 //! | 0.4.20: Content-Length twice, with different values | `server::tests::bodies::lengths_that_differ_or_are_no_number_are_rejected` |
-//! | 0.4.20: a response without `:status` | `client::head::tests::malformed_heads_are_rejected` |
+//! | 0.4.20: a response without `:status` | `field_section::received_response::tests::malformed_heads_are_rejected` |
 //! | 0.4.20: GOAWAY on a stream | `server::tests::frames::each_type_belongs_to_a_stream_or_to_the_connection` |
 //! | 0.4.17: a huge table of the peer; its size in 0.2.4 and 0.3.4 | [`the_largest_header_table_of_the_server_is_not_used`] |
 //! | 0.4.16: a reset after the end of a response | [`a_reset_after_the_end_of_a_response_is_ignored`] |

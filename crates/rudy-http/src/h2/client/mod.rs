@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod corner_tests;
 mod event;
-mod head;
 #[cfg(test)]
 mod limit_tests;
 #[cfg(test)]
@@ -11,7 +10,6 @@ mod pair_tests;
 #[cfg(test)]
 mod proxy_tests;
 mod receive;
-mod request;
 mod send;
 #[cfg(test)]
 mod tests;
@@ -21,8 +19,8 @@ use std::time::Instant;
 use bytes::BytesMut;
 
 pub use self::event::Event;
-pub use self::head::HeadBuffers;
-pub use self::request::Request;
+pub use crate::field_section::HeadBuffers;
+pub use crate::sent_request::Request;
 
 use super::core::Core;
 use super::frame::{PREFACE, put_go_away};

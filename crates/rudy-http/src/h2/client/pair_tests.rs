@@ -220,7 +220,7 @@ impl Pair {
     }
 
     fn server_receives(&mut self, mut input: &[u8], exchanges: &[Exchange]) {
-        let mut buffers = h2::HeadBuffers::default();
+        let mut buffers = HeadBuffers::default();
         while let Some(event) = self
             .server
             .receive(&mut input, &mut buffers, self.now, &self.limits, &mut self.to_client)

@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use bytes::BytesMut;
+use http::Version;
 use rudy_message::Framing;
 use rudy_message::text::read_trailers;
 
 use super::ClientConnection;
 use super::event::Event;
-use super::head::{CheckedHead, HeadBuffers, HeadText, StreamFault, view};
 use crate::Limits;
+use crate::field_section::{HeadBuffers, HeadFault, ReceivedHead, ResponseText};
 use crate::h2::body::{Piece, Received, WRONG_LENGTH};
 use crate::h2::core::Turn;
 use crate::h2::frame::{flag, put_ping};
@@ -24,7 +25,7 @@ const REASON_BYTES_MAX: usize = 256;
 struct Block {
     stream: u32,
     ends_stream: bool,
-    checked: Result<CheckedHead, StreamFault>,
+    checked: Result<ReceivedHead, HeadFault>,
     /// What the stream waits for; `None` if this side has reset it.
     receiving: Option<Receiving>,
 }
@@ -69,7 +70,7 @@ impl ClientConnection {
                 None => return Ok(None),
                 Some(Step::Event(event)) => return Ok(Some(event)),
                 Some(Step::GoAway { last_stream, code }) => {
-                    return Ok(Some(Event::GoAway { last_stream, code, reason: &buffers.text }));
+                    return Ok(Some(Event::GoAway { last_stream, code, reason: &buffers.head }));
                 }
                 // Interim responses and trailers for a closed stream count as frames without purpose.
                 Some(Step::Block(Block { receiving: None, .. })) => {
@@ -80,8 +81,8 @@ impl ClientConnection {
             }
         };
         Ok(Some(match block.receiving {
-            Some(Receiving::Body) => self.receive_trailers(&block, &buffers.text, &mut turn),
-            _ => self.receive_head(&block, &buffers.text, &mut turn)?,
+            Some(Receiving::Body) => self.receive_trailers(&block, &buffers.head, &mut turn),
+            _ => self.receive_head(&block, &buffers.head, &mut turn)?,
         }))
     }
 
@@ -104,8 +105,8 @@ impl ClientConnection {
             }
             Frame::Headers { stream, block, ends_stream, .. } => {
                 let receiving = self.core.streams.get(stream).map(|stream| stream.progress.receiving);
-                let HeadBuffers { strings, text } = buffers;
-                let mut text = HeadText::new(text, receiving != Some(Receiving::Head));
+                let HeadBuffers { strings, head, .. } = buffers;
+                let mut text = ResponseText::new(head, Version::HTTP_2, receiving != Some(Receiving::Head));
                 let mut field = |name: &[u8], value: &[u8]| text.field(name, value, limits);
                 // In any case, because the table must remain that of the server.
                 self.core.decoder.decode(block, strings, &mut field).map_err(|_| {
@@ -161,8 +162,8 @@ impl ClientConnection {
                         "a GOAWAY has a later last stream than the one before",
                     ));
                 }
-                buffers.text.clear();
-                buffers.text.extend_from_slice(&reason[..reason.len().min(REASON_BYTES_MAX)]);
+                buffers.head.clear();
+                buffers.head.extend_from_slice(&reason[..reason.len().min(REASON_BYTES_MAX)]);
                 self.last_stream = Some(last_stream);
                 self.core.allowances.count_frame(&limits.http2, turn.now)?;
                 return Ok(Some(Step::GoAway { last_stream, code }));
@@ -216,18 +217,19 @@ impl ClientConnection {
         turn: &mut Turn<'_>,
     ) -> Result<Event<'e>, ConnectionError> {
         let &Block { stream, ends_stream: ends, checked, .. } = block;
-        let CheckedHead { status, length } = match checked {
+        let head = match checked {
             Ok(head) => head,
-            Err(fault) => return Ok(self.fail_stream(stream, fault, turn)),
+            Err(fault) => return Ok(self.fail_stream(stream, stream_fault(fault), turn)),
         };
-        if (100..200).contains(&status) {
-            let reason = match (status, ends) {
+        if (100..200).contains(&head.status) {
+            let reason = match (head.status, ends) {
                 // RFC 9113 §8.6.
                 (101, _) => "a response with status 101",
                 (_, true) => "an interim response ends the stream",
                 (_, false) => {
                     self.core.allowances.count_frame(&turn.limits.http2, turn.now)?;
-                    return Ok(Event::Informational { stream, head: view(text, status, Framing::None) });
+                    let head = head.view(text, Framing::None);
+                    return Ok(Event::Informational { stream, head });
                 }
             };
             return Ok(self.fail_stream(stream, (ErrorCode::PROTOCOL_ERROR, reason), turn));
@@ -235,32 +237,15 @@ impl ClientConnection {
         let Some(state) = self.core.streams.get_mut(stream) else {
             return Err(ConnectionError::new(ErrorCode::INTERNAL_ERROR, "a head without a stream"));
         };
-        // RFC 9110 §9.3.6: a tunnel has no length. Other responses to its request are ordinary ones.
-        state.progress.is_tunnel &= (200..300).contains(&status);
-        let framing = match length {
-            _ if state.progress.is_tunnel && !ends => Framing::Chunked,
-            // RFC 9110 §6.4.1: regardless of the fields.
-            _ if state.progress.is_head || matches!(status, 204 | 304) => Framing::None,
-            Some(length) => Framing::Length(length),
-            None if ends => Framing::Length(0),
-            None => Framing::Chunked,
-        };
-        state.progress.expected = match framing {
-            Framing::None => Some(0),
-            Framing::Length(length) => Some(length),
-            Framing::Chunked | Framing::UntilClose => None,
-        };
-        state.progress.receiving = if ends { Receiving::Ended } else { Receiving::Body };
-        let expected = state.progress.expected.unwrap_or(0);
-        if ends && expected > 0 {
+        let Ok(framing) = state.progress.receive_response(head, ends) else {
             return Ok(self.fail_stream(stream, WRONG_LENGTH, turn));
-        }
-        if expected > turn.limits.body_bytes {
+        };
+        if state.progress.expected.unwrap_or(0) > turn.limits.body_bytes {
             return Ok(self.fail_stream(stream, BODY_TOO_LARGE, turn));
         }
         self.core.count_exchange();
         self.core.close_if_ended(stream);
-        Ok(Event::Head { stream, head: view(text, status, framing), ends })
+        Ok(Event::Head { stream, head: head.view(text, framing), ends })
     }
 
     /// Ends a response with trailers.
@@ -281,7 +266,7 @@ impl ClientConnection {
                     return Event::End { stream, trailers };
                 }
                 Ok(Err(_)) => (ErrorCode::PROTOCOL_ERROR, "a field is not allowed as a trailer"),
-                Err(fault) => fault,
+                Err(fault) => stream_fault(fault),
             }
         };
         self.fail_stream(stream, fault, turn)
@@ -299,7 +284,7 @@ impl ClientConnection {
     fn fail_stream<'e>(
         &mut self,
         stream: u32,
-        (code, reason): StreamFault,
+        (code, reason): (ErrorCode, &'static str),
         turn: &mut Turn<'_>,
     ) -> Event<'e> {
         self.core.reset(stream, code, turn.out);
@@ -308,4 +293,14 @@ impl ClientConnection {
 }
 
 /// The body is larger than [`Limits::body_bytes`].
-const BODY_TOO_LARGE: StreamFault = (ErrorCode::CANCEL, "the body is larger than the limit");
+const BODY_TOO_LARGE: (ErrorCode, &str) = (ErrorCode::CANCEL, "the body is larger than the limit");
+
+/// Returns the error of a stream whose head or trailers have a fault.
+fn stream_fault(fault: HeadFault) -> (ErrorCode, &'static str) {
+    match fault {
+        HeadFault::Malformed(reason) => (ErrorCode::PROTOCOL_ERROR, reason),
+        HeadFault::TooLarge => {
+            (ErrorCode::ENHANCE_YOUR_CALM, "the response has more or larger fields than the limit")
+        }
+    }
+}

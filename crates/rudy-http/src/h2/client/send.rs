@@ -2,16 +2,16 @@
 
 use bytes::BytesMut;
 use http::HeaderMap;
-use rudy_message::{BodyLength, LengthError};
+use rudy_message::LengthError;
 
-use super::request::indexing;
 use super::{ClientConnection, Request};
 use crate::h2::ErrorCode;
 use crate::h2::frame::{begin_block, end_block, put_ping};
 use crate::h2::stream::Stream;
 use crate::h2::window::SendWindow;
 use crate::hpack::Indexing;
-use crate::progress::{Progress, Receiving, Sending};
+use crate::progress::{Progress, Sending};
+use crate::sent_request::indexing;
 
 /// The payload of [`ClientConnection::ping`].
 const PING: [u8; 8] = *b"rudyping";
@@ -25,30 +25,18 @@ impl ClientConnection {
         }
         let stream = self.next_stream;
         self.next_stream += 2;
-        let sending = match request.body() {
-            BodyLength::Known(0) => Sending::Ended,
-            BodyLength::Known(length) => Sending::Body(Some(length)),
-            BodyLength::Chunked => Sending::Body(None),
-        };
+        let progress = Progress::of_sent_request(request);
         let start = begin_block(out);
         self.encoder.begin_block(out);
         for (name, value, indexing) in request.fields() {
             self.encoder.encode(name, value, indexing, out);
         }
-        end_block(start, stream, sending == Sending::Ended, out);
+        end_block(start, stream, progress.sending == Sending::Ended, out);
         self.core.streams.push(Stream {
             id: stream,
             send_window: SendWindow::new(self.core.peer.initial_window),
             receive_window: self.core.new_receive_window(),
-            progress: Progress {
-                receiving: Receiving::Head,
-                sending,
-                expected: None,
-                received: 0,
-                is_head: request.is_head(),
-                is_tunnel: request.is_tunnel(),
-                expects_continue: false,
-            },
+            progress,
             draining: None,
         });
         Some(stream)

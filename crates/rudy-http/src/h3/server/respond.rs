@@ -7,16 +7,16 @@ use http::{HeaderMap, StatusCode};
 use rudy_message::{DateLine, LengthError, Rejection, ResponseHead};
 
 use super::{ServerConnection, StreamEnd};
-use crate::field_section::{Compress, put_response, put_status_and_fields, put_trailers, rejection_text};
-use crate::h3::frame::{begin_section, end_section, kind, put_head};
-use crate::h3::{ErrorCode, varint};
+use crate::field_section::{Compress, put_response, put_status_and_fields, rejection_text};
+use crate::h3::ErrorCode;
+use crate::h3::frame::put_section;
 use crate::progress::Sending;
-use crate::qpack::{Qpack, put_prefix};
+use crate::qpack::Qpack;
 
 impl ServerConnection {
     /// Encodes `100 Continue` if the client waits for it (RFC 9110 §10.1.1). Call it when the service reads the request body.
     pub fn encode_continue(&mut self, stream: u64, out: &mut BytesMut) {
-        if let Some(state) = self.streams.get_mut(stream)
+        if let Some(state) = self.core.streams.get_mut(stream)
             && state.progress.take_continue()
         {
             put_section(out, |out| Qpack::put_field(b":status", b"100", out));
@@ -33,7 +33,7 @@ impl ServerConnection {
         fields: &HeaderMap,
         out: &mut BytesMut,
     ) -> bool {
-        let is_due = self.streams.get(stream).is_some_and(|stream| stream.progress.is_response_due());
+        let is_due = self.core.streams.get(stream).is_some_and(|stream| stream.progress.is_response_due());
         let is_allowed = (102..=199).contains(&status.as_u16()) && is_due;
         if is_allowed {
             let head = ResponseHead::Fields(status, fields);
@@ -51,7 +51,7 @@ impl ServerConnection {
         date: &DateLine,
         out: &mut BytesMut,
     ) {
-        let Some(state) = self.streams.get_mut(stream) else { return };
+        let Some(state) = self.core.streams.get_mut(stream) else { return };
         if state.progress.begin(head.status(), length).is_some() {
             put_section(out, |out| put_response::<Qpack>(&head, length, date, out));
         }
@@ -60,7 +60,7 @@ impl ServerConnection {
     /// Whether the response to a stream has a body on the wire, whose end is not encoded.
     #[must_use]
     pub fn is_in_body(&self, stream: u64) -> bool {
-        self.streams.get(stream).is_some_and(|stream| stream.progress.is_in_body())
+        self.core.is_in_body(stream)
     }
 
     /// Encodes the frame before bytes of a body that the caller sends itself, if they are not in the frame of those before. Returns how
@@ -70,18 +70,7 @@ impl ServerConnection {
     ///
     /// The body is longer than its Content-Length.
     pub fn begin_data(&mut self, stream: u64, length: u64, out: &mut BytesMut) -> Result<u64, LengthError> {
-        let Some(state) = self.streams.get_mut(stream) else { return Err(LengthError) };
-        let length = length.min(varint::MAX);
-        let all = match state.progress.sending {
-            Sending::Body(Some(all)) if all <= varint::MAX => Some(all),
-            _ => None,
-        };
-        state.progress.send(length, length)?;
-        if length > 0 && !state.is_framed {
-            put_head(kind::DATA, all.unwrap_or(length), out);
-            state.is_framed = all.is_some();
-        }
-        Ok(length)
+        self.core.begin_data(stream, length, out)
     }
 
     /// Encodes a piece of a body.
@@ -108,34 +97,26 @@ impl ServerConnection {
         trailers: Option<&HeaderMap>,
         out: &mut BytesMut,
     ) -> Result<(), LengthError> {
-        let Some(state) = self.streams.get_mut(stream) else { return Ok(()) };
-        if state.progress.finish()?
-            && let Some(trailers) = trailers.filter(|fields| !fields.is_empty())
-        {
-            put_section(out, |out| put_trailers::<Qpack>(trailers, out));
-        }
-        Ok(())
+        self.core.finish(stream, trailers, out).map(|_| ())
     }
 
     /// Closes a stream whose response is encoded. The rest of its request is not wanted any more (RFC 9114 §4.1).
     pub fn close(&mut self, stream: u64, now: Instant) {
         let is_encoded = |sending| sending == Sending::Ended;
-        if !self.streams.get(stream).is_some_and(|state| is_encoded(state.progress.sending)) {
+        if !self.core.streams.get(stream).is_some_and(|state| is_encoded(state.progress.sending)) {
             return;
         }
-        self.ends.push_back((stream, StreamEnd::Finish));
-        match self.streams.remove(stream) {
-            Some(state) if state.has_ended => self.allowances.count_end(),
-            _ => self.ends.push_back((stream, StreamEnd::Stop(ErrorCode::NO_ERROR))),
+        self.core.ends.push_back((stream, StreamEnd::Finish));
+        match self.core.streams.remove(stream) {
+            Some(state) if state.has_ended => self.core.allowances.count_end(),
+            _ => self.core.ends.push_back((stream, StreamEnd::Stop(ErrorCode::NO_ERROR))),
         }
         self.note_idle(now);
     }
 
     /// Resets a stream: its response stays incomplete.
     pub fn reset(&mut self, stream: u64, code: ErrorCode, now: Instant) {
-        if self.streams.remove(stream).is_some() {
-            self.ends.push_back((stream, StreamEnd::Reset(code)));
-        }
+        self.core.reset(stream, code);
         self.note_idle(now);
     }
 
@@ -147,7 +128,7 @@ impl ServerConnection {
         (date, now): (&DateLine, Instant),
         out: &mut BytesMut,
     ) {
-        if self.streams.get(stream).is_some_and(|stream| !stream.progress.is_response_due()) {
+        if self.core.streams.get(stream).is_some_and(|stream| !stream.progress.is_response_due()) {
             return self.reset(stream, ErrorCode::REQUEST_CANCELLED, now);
         }
         let (text, fields) = (rejection_text(rejection), rejection.fields());
@@ -159,12 +140,4 @@ impl ServerConnection {
         }
         self.close(stream, now);
     }
-}
-
-/// Appends a HEADERS frame.
-fn put_section(out: &mut BytesMut, put_fields: impl FnOnce(&mut BytesMut)) {
-    let start = begin_section(out);
-    put_prefix(out);
-    put_fields(out);
-    end_section(start, out);
 }

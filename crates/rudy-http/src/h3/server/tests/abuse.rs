@@ -14,7 +14,11 @@ fn repeat(name: &str, mut act: impl FnMut(&mut Client, u64) -> Result<(), Connec
         client.events.clear();
         client.ends();
         let limit = 128 * size_of::<crate::h3::stream::Stream>() + 4096;
-        assert!(client.connection.heap_bytes() <= limit, "{name}: {}", client.connection.heap_bytes());
+        assert!(
+            client.connection.core.heap_bytes() <= limit,
+            "{name}: {}",
+            client.connection.core.heap_bytes()
+        );
     }
     panic!("{name} is not limited");
 }

@@ -120,7 +120,7 @@ fn streams_of_unknown_types_are_stopped() {
 #[test]
 fn streams_without_a_type_are_limited() {
     let mut client = Client::new();
-    let most = 14 + 4 * (u64::from(super::super::UNIDIRECTIONAL_STREAMS) - 1);
+    let most = 14 + 4 * (u64::from(crate::h3::UNIDIRECTIONAL_STREAMS) - 1);
     client.send(most, &[0x40]);
     assert_eq!(client.error(most + 4, &[0x40]), ErrorCode::EXCESSIVE_LOAD);
 }

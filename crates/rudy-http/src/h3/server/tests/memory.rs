@@ -8,13 +8,13 @@ fn an_idle_connection_has_no_buffers() {
     let mut client = Client::new();
     for (number, piece) in get().chunks(1).enumerate() {
         client.send(0, piece);
-        assert!(client.connection.heap_bytes() <= 2 * (number + 8) + 4 * size_of::<Stream>() + 1000);
+        assert!(client.connection.core.heap_bytes() <= 2 * (number + 8) + 4 * size_of::<Stream>() + 1000);
     }
     client.end(0, b"");
     client.respond(0, b"hello");
     client.ends();
     client.connection.free();
-    assert_eq!(client.connection.heap_bytes(), 0);
+    assert_eq!(client.connection.core.heap_bytes(), 0);
     assert!(size_of::<ServerConnection>() <= 600, "{}", size_of::<ServerConnection>());
 }
 
@@ -28,9 +28,9 @@ fn the_length_of_a_frame_reserves_no_memory() {
         client.send(stream, &[number(kind), number(length), vec![0]].concat());
         let streams = 4 * size_of::<Stream>();
         assert!(
-            client.connection.heap_bytes() <= streams + 1000,
+            client.connection.core.heap_bytes() <= streams + 1000,
             "{kind}: {}",
-            client.connection.heap_bytes()
+            client.connection.core.heap_bytes()
         );
     }
 }
@@ -40,10 +40,10 @@ fn the_length_of_a_frame_reserves_no_memory() {
 fn a_body_uses_no_memory() {
     let mut client = Client::new();
     client.send(0, &post(&[]));
-    let before = client.connection.heap_bytes();
+    let before = client.connection.core.heap_bytes();
     let body = data(&[0; 16_000]);
     for piece in body.chunks(300) {
         client.send(0, piece);
-        assert!(client.connection.heap_bytes() <= before);
+        assert!(client.connection.core.heap_bytes() <= before);
     }
 }

@@ -16,13 +16,12 @@ use bytes::BytesMut;
 use http::{HeaderMap, StatusCode};
 use rudy_message::{DateLine, ResponseHead};
 
-use super::{Event, Own, ServerConnection, StreamEnd};
+use super::{Event, ServerConnection};
 use crate::Limits;
 use crate::field_section::HeadBuffers;
-use crate::h3::frame::{kind, put_head};
-use crate::h3::reader::{Frame, FrameReader, Payload};
-use crate::h3::{ConnectionError, ErrorCode, varint};
-use crate::qpack::{Decoder, encode_stateless, put_prefix};
+use crate::h3::frame::kind;
+use crate::h3::test_frames::{Piece, cut, data, described, frame, headers, number, section};
+use crate::h3::{ConnectionError, ErrorCode, Own, StreamEnd, varint};
 
 /// The first streams of a client.
 const CONTROL: u64 = 2;
@@ -198,36 +197,6 @@ impl Client {
     }
 }
 
-/// Describes frames, the last of which is complete.
-fn described(mut bytes: &[u8]) -> Vec<String> {
-    let (mut reader, mut frames) = (FrameReader::default(), Vec::new());
-    while let Some(frame) = reader.read(&mut bytes, |_, _| Ok(Payload::Whole)).unwrap() {
-        let Frame::Whole(kind, payload) = frame else { unreachable!() };
-        frames.push(match kind {
-            kind::DATA => format!("DATA {}", payload.escape_ascii()),
-            kind::HEADERS => format!("HEADERS {}", fields(payload).join(", ")),
-            kind::GOAWAY => format!("GOAWAY {}", varint::only(payload).unwrap()),
-            _ => format!("{kind} {payload:?}"),
-        });
-    }
-    assert!(reader.is_between_frames(), "the last frame is complete");
-    frames
-}
-
-fn fields(section: &[u8]) -> Vec<String> {
-    let mut fields = Vec::new();
-    let mut field = |name: &[u8], value: &[u8]| {
-        if name != b"date" {
-            fields.push(format!("{}: {}", name.escape_ascii(), value.escape_ascii()));
-        }
-    };
-    Decoder::default().decode(section, &mut Vec::new(), &mut field).unwrap();
-    fields
-}
-
-/// What a client sends: pieces of streams, and whether each is the last.
-type Piece<'p> = (u64, &'p [u8], bool);
-
 /// What a client sees: the events, what happens to streams, and the error that ends the connection.
 type Outcome = (Vec<String>, Vec<(u64, StreamEnd)>, Option<ErrorCode>);
 
@@ -257,18 +226,6 @@ fn run<'p>(mut pieces: impl Iterator<Item = Piece<'p>>) -> Outcome {
     (events, client.ends(), error.map(|error| error.code))
 }
 
-/// Cuts a piece at these positions. The last part has the end of the stream, and at least one byte.
-fn cut<'p>((stream, bytes, ends): Piece<'p>, positions: &[usize]) -> Vec<Piece<'p>> {
-    let (mut rest, mut start, mut parts) = (bytes, 0, Vec::new());
-    for at in positions.iter().copied().filter(|at| *at < bytes.len()) {
-        let (part, after) = rest.split_at(at - start);
-        parts.push((stream, part, false));
-        (rest, start) = (after, at);
-    }
-    parts.push((stream, rest, ends));
-    parts
-}
-
 /// Checks that pieces end the connection with an error.
 #[track_caller]
 fn end_connection(pieces: &[Piece<'_>], code: ErrorCode) {
@@ -287,38 +244,8 @@ fn date() -> DateLine {
     DateLine::new(SystemTime::UNIX_EPOCH)
 }
 
-fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
-    let mut out = BytesMut::new();
-    put_head(kind, payload.len() as u64, &mut out);
-    out.extend_from_slice(payload);
-    out.to_vec()
-}
-
-fn number(value: u64) -> Vec<u8> {
-    let mut out = BytesMut::new();
-    varint::put(value, &mut out);
-    out.to_vec()
-}
-
-fn data(payload: &[u8]) -> Vec<u8> {
-    frame(kind::DATA, payload)
-}
-
-fn section(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut out = BytesMut::new();
-    put_prefix(&mut out);
-    for (name, value) in fields {
-        encode_stateless(name.as_bytes(), value.as_bytes(), &mut out);
-    }
-    out.to_vec()
-}
-
 const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "https"), (":path", "/x?y"), (":authority", "a")];
-
-fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
-    frame(kind::HEADERS, &section(fields))
-}
 
 fn get() -> Vec<u8> {
     headers(&GET)

@@ -49,7 +49,7 @@ proptest! {
             if client.receive(*stream, bytes, *ends).is_err() {
                 return Ok(());
             }
-            client.connection.streams.check();
+            client.connection.core.streams.check();
             let (now, limits) = (client.now, client.limits.clone());
             match action {
                 0 => client.respond(*stream, b"hello"),
@@ -66,7 +66,7 @@ proptest! {
             client.connection.reset(stream, ErrorCode::INTERNAL_ERROR, client.now);
         }
         prop_assert!(client.connection.is_idle());
-        client.connection.streams.check();
+        client.connection.core.streams.check();
         let is_last = |end: &StreamEnd| !matches!(end, StreamEnd::Stop(_));
         let ends: Vec<u64> =
             client.ends().iter().filter(|(_, end)| is_last(end)).map(|(stream, _)| *stream).collect();

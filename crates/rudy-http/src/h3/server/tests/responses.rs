@@ -4,6 +4,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use rudy_message::{LengthError, PreparedHead, Rejection};
 
 use super::*;
+use crate::qpack::Decoder;
 
 /// A client that waits for the response to a request.
 fn requested(method: &str) -> Client {

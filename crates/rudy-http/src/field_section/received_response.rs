@@ -1,35 +1,21 @@
-//! Turns the fields of a header block into the text of a response head (RFC 9113 §8.3.2), and checks them.
+//! Turns the fields of a section into the text of a response head (RFC 9113 §8.3.2, RFC 9114 §4.3.2), and checks them.
 
+use http::Version;
 use rudy_message::Framing;
 use rudy_message::client::ResponseHead;
 use rudy_message::syntax::{is_text, parse_digits};
 
+use super::HeadFault;
+use super::field::{FIELD_OVERHEAD_BYTES, check_field, put_line};
 use crate::Limits;
-use crate::field_section::{check_field, put_line};
-use crate::h2::ErrorCode;
-
-/// Each field counts this much more than its name and its value (RFC 9113 §6.5.2).
-const FIELD_OVERHEAD_BYTES: usize = 32;
-
-/// What comes before the status, and what comes after it.
-const STATUS_LINE: (&[u8], &[u8]) = (b"HTTP/2 ", b" \r\n");
-
-/// The length of the status line.
+/// The length of the status line, which has no phrase.
 const STATUS_LINE_BYTES: usize = 13;
 
-/// Buffers for the heads of responses, which the connections of a thread share.
-#[derive(Debug, Default)]
-pub struct HeadBuffers {
-    /// Decoded strings of one field.
-    pub(super) strings: Vec<u8>,
-    /// The text of the head.
-    pub(super) text: Vec<u8>,
-}
-
-/// The fields of one header block.
-pub(super) struct HeadText<'b> {
+/// The fields of one section.
+pub(crate) struct ResponseText<'b> {
     /// The text of the head, or of a trailer section.
     text: &'b mut Vec<u8>,
+    version: Version,
     is_trailer: bool,
     /// Whether a field has come that is not a pseudo-field: no pseudo-field may follow.
     has_fields: bool,
@@ -40,22 +26,21 @@ pub(super) struct HeadText<'b> {
     malformed: Option<&'static str>,
 }
 
-/// A checked head.
+/// A checked head, whose text is in the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CheckedHead {
+pub(crate) struct ReceivedHead {
     /// 0 for a trailer section.
-    pub(super) status: u16,
-    pub(super) length: Option<u64>,
+    pub(crate) status: u16,
+    pub(crate) length: Option<u64>,
+    version: Version,
 }
 
-/// Why a stream must be reset.
-pub(super) type StreamFault = (ErrorCode, &'static str);
-
-impl<'b> HeadText<'b> {
-    pub(super) fn new(text: &'b mut Vec<u8>, is_trailer: bool) -> Self {
+impl<'b> ResponseText<'b> {
+    pub(crate) fn new(text: &'b mut Vec<u8>, version: Version, is_trailer: bool) -> Self {
         text.clear();
         Self {
             text,
+            version,
             is_trailer,
             has_fields: false,
             status: None,
@@ -67,7 +52,7 @@ impl<'b> HeadText<'b> {
     }
 
     /// Adds a field. After a fault, fields are only counted.
-    pub(super) fn field(&mut self, name: &[u8], value: &[u8], limits: &Limits) {
+    pub(crate) fn field(&mut self, name: &[u8], value: &[u8], limits: &Limits) {
         self.list_bytes += name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         self.fields += 1;
         if self.malformed.is_none() && !self.is_too_large(limits) {
@@ -116,7 +101,8 @@ impl<'b> HeadText<'b> {
         if self.status.replace(status).is_some() {
             return Err("a repeated pseudo-field");
         }
-        for part in [STATUS_LINE.0, value, STATUS_LINE.1] {
+        let version = if self.version == Version::HTTP_3 { b"HTTP/3 " } else { b"HTTP/2 " };
+        for part in [version, value, b" \r\n"] {
             self.text.extend_from_slice(part);
         }
         Ok(())
@@ -127,34 +113,33 @@ impl<'b> HeadText<'b> {
     }
 
     /// Ends the section.
-    pub(super) fn finish(self, limits: &Limits) -> Result<CheckedHead, StreamFault> {
+    pub(crate) fn finish(self, limits: &Limits) -> Result<ReceivedHead, HeadFault> {
         if let Some(reason) = self.malformed {
-            return Err((ErrorCode::PROTOCOL_ERROR, reason));
+            return Err(HeadFault::Malformed(reason));
         }
         if self.is_too_large(limits) {
-            return Err((
-                ErrorCode::ENHANCE_YOUR_CALM,
-                "the response has more or larger fields than the limit",
-            ));
+            return Err(HeadFault::TooLarge);
         }
         if self.status.is_none() && !self.is_trailer {
-            return Err((ErrorCode::PROTOCOL_ERROR, "the response has no :status"));
+            return Err(HeadFault::Malformed("the response has no :status"));
         }
         self.text.extend_from_slice(b"\r\n");
-        Ok(CheckedHead { status: self.status.unwrap_or(0), length: self.length })
+        Ok(ReceivedHead { status: self.status.unwrap_or(0), length: self.length, version: self.version })
     }
 }
 
-/// Returns a view of the text of a head.
-pub(super) fn view(text: &[u8], status: u16, framing: Framing) -> ResponseHead<'_> {
-    ResponseHead::of_http2(text, STATUS_LINE_BYTES, status, framing)
+impl ReceivedHead {
+    /// Returns a view of the text of a head.
+    pub(crate) fn view(self, text: &[u8], framing: Framing) -> ResponseHead<'_> {
+        ResponseHead::new(text, STATUS_LINE_BYTES, (self.status, self.version), framing)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn head(fields: &[(&str, &str)]) -> Result<(String, CheckedHead), StreamFault> {
+    fn head(fields: &[(&str, &str)]) -> Result<(String, ReceivedHead), HeadFault> {
         section(fields, false, &Limits::for_responses())
     }
 
@@ -162,9 +147,9 @@ mod tests {
         fields: &[(&str, &str)],
         is_trailer: bool,
         limits: &Limits,
-    ) -> Result<(String, CheckedHead), StreamFault> {
+    ) -> Result<(String, ReceivedHead), HeadFault> {
         let mut buffer = Vec::new();
-        let mut text = HeadText::new(&mut buffer, is_trailer);
+        let mut text = ResponseText::new(&mut buffer, Version::HTTP_3, is_trailer);
         for (name, value) in fields {
             text.field(name.as_bytes(), value.as_bytes(), limits);
         }
@@ -176,10 +161,10 @@ mod tests {
     fn a_block_is_a_head_of_http_1() {
         let (text, checked) =
             head(&[(":status", "404"), ("content-length", "7"), ("x", ""), ("set-cookie", "a\tb")]).unwrap();
-        assert_eq!(text, "HTTP/2 404 \r\ncontent-length: 7\r\nx: \r\nset-cookie: a\tb\r\n\r\n");
-        assert_eq!(checked, CheckedHead { status: 404, length: Some(7) });
-        let view = view(text.as_bytes(), 404, Framing::Length(7));
-        assert_eq!((view.status(), view.reason(), view.version()), (404, &b""[..], http::Version::HTTP_2));
+        assert_eq!(text, "HTTP/3 404 \r\ncontent-length: 7\r\nx: \r\nset-cookie: a\tb\r\n\r\n");
+        assert_eq!(checked, ReceivedHead { status: 404, length: Some(7), version: Version::HTTP_3 });
+        let view = checked.view(text.as_bytes(), Framing::Length(7));
+        assert_eq!((view.status(), view.reason(), view.version()), (404, &b""[..], Version::HTTP_3));
         assert_eq!((view.get("X"), view.fields().count()), (Some(&b""[..]), 3));
     }
 
@@ -218,7 +203,7 @@ mod tests {
             &[(":status", "200"), ("content-length", "-1")],
             &[(":status", "200"), ("content-length", "")],
         ] {
-            assert_eq!(head(fields).unwrap_err().0, ErrorCode::PROTOCOL_ERROR, "{fields:?}");
+            assert!(matches!(head(fields), Err(HeadFault::Malformed(_))), "{fields:?}");
         }
     }
 
@@ -239,12 +224,12 @@ mod tests {
         };
         // 42 for the status, 33 for the name.
         assert!(size(1000 - 42 - 33).is_ok());
-        assert_eq!(size(1000 - 42 - 32).unwrap_err().0, ErrorCode::ENHANCE_YOUR_CALM);
+        assert_eq!(size(1000 - 42 - 32).unwrap_err(), HeadFault::TooLarge);
         let count = |count| {
             let fields = [&[(":status", "200")][..], &vec![("a", "b"); count]].concat();
             section(&fields, false, &limits)
         };
         assert!(count(19).is_ok());
-        assert_eq!(count(20).unwrap_err().0, ErrorCode::ENHANCE_YOUR_CALM);
+        assert_eq!(count(20).unwrap_err(), HeadFault::TooLarge);
     }
 }

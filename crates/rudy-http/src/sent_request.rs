@@ -1,4 +1,4 @@
-//! Requests: the fields of a header block.
+//! Requests that a client sends: the fields of a section.
 
 use http::{Method, header};
 use rudy_message::BodyLength;
@@ -11,7 +11,7 @@ use crate::hpack::Indexing;
 /// (RFC 7541 §7.1).
 const COOKIE_BYTES_MIN: usize = 20;
 
-/// A request that is checked and turned into the fields of HTTP/2. It can be sent many times, on any connection.
+/// A request that is checked and turned into the fields of HTTP/2 and HTTP/3. It can be sent many times, on any connection.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The names and values of all fields.
@@ -33,7 +33,7 @@ struct Field {
 
 impl Request {
     /// Creates a request from a head of HTTP/1.1, whose version does not matter. `scheme` is `http` or `https`. Fields for the
-    /// connection, such as Connection, are omitted (RFC 9113 §8.2.2).
+    /// connection, such as Connection, are omitted (RFC 9113 §8.2.2, RFC 9114 §4.2).
     ///
     /// # Errors
     ///
@@ -52,9 +52,9 @@ impl Request {
         Ok(request)
     }
 
-    /// Creates a request for a tunnel of a protocol such as `websocket` (RFC 8441 §4) from a GET of HTTP/1.1 with `Upgrade`. Its
+    /// Creates a request for a tunnel of a protocol such as `websocket` (RFC 8441 §4, RFC 9220) from a GET of HTTP/1.1 with `Upgrade`. Its
     /// body and that of a successful response are the directions of the tunnel. Send it only to a server that
-    /// [accepts it](super::ClientConnection::accepts_tunnels).
+    /// [accepts it](crate::h2::client::ClientConnection::accepts_tunnels).
     ///
     /// # Errors
     ///
@@ -118,16 +118,16 @@ impl Request {
     }
 
     /// Whether the method is HEAD, so that the response has no body.
-    pub(super) fn is_head(&self) -> bool {
+    pub(crate) fn is_head(&self) -> bool {
         self.is_head
     }
 
     /// Whether a successful response opens a tunnel.
-    pub(super) fn is_tunnel(&self) -> bool {
+    pub(crate) fn is_tunnel(&self) -> bool {
         self.is_tunnel
     }
 
-    pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8], Indexing)> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8], Indexing)> {
         self.fields.iter().map(|field| {
             let &Field { start, value, end, indexing } = field;
             (&self.text[start..value], &self.text[value..end], indexing)
@@ -148,7 +148,7 @@ fn index(is_indexed: bool) -> Indexing {
 }
 
 /// Decides whether a field is added to the table: secrets never, and those that differ from request to request neither.
-pub(super) fn indexing(name: &header::HeaderName, value_bytes: usize) -> Indexing {
+pub(crate) fn indexing(name: &header::HeaderName, value_bytes: usize) -> Indexing {
     match name {
         &header::AUTHORIZATION | &header::PROXY_AUTHORIZATION => Indexing::Never,
         &header::COOKIE if value_bytes < COOKIE_BYTES_MIN => Indexing::Never,

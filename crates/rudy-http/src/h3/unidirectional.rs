@@ -1,16 +1,14 @@
-//! The streams on which a client sends what does not belong to a request (RFC 9114 §6.2).
+//! The streams on which the peer sends what does not belong to a request (RFC 9114 §6.2).
 
-use super::event::Event;
-use super::receive::{Turn, initiator};
-use super::{STREAM_STEP, ServerConnection, StreamEnd};
-use crate::h3::frame::kind;
-use crate::h3::reader::{Frame, FrameReader, Payload};
-use crate::h3::settings::check_settings;
-use crate::h3::{ConnectionError, ErrorCode, Priority, varint};
-use crate::progress::Receiving;
+use super::core::{Core, STREAM_STEP, Side, StreamEnd, Turn, initiator};
+use super::frame::kind;
+use super::reader::{Frame, FrameReader, Payload};
+use super::receive::NOT_ALLOWED_PUSH;
+use super::settings::{PeerSettings, read_settings};
+use super::{ConnectionError, ErrorCode, Priority, varint};
 use crate::qpack::Feedback;
 
-/// The maximum number of unidirectional streams that a client should be able to open at once. It needs three (RFC 9114 §6.2), and some
+/// The maximum number of unidirectional streams that a peer should be able to open at once. It needs three (RFC 9114 §6.2), and some
 /// have others, which end at once.
 pub const UNIDIRECTIONAL_STREAMS: u32 = 16;
 
@@ -19,15 +17,25 @@ const CONTROL_BYTES_MAX: u64 = 1024;
 
 /// The types of streams (RFC 9114 §11.2.4, RFC 9204 §8.2).
 pub(super) mod stream_kind {
-    pub(in crate::h3::server) const CONTROL: u8 = 0x0;
-    pub(in crate::h3::server) const PUSH: u8 = 0x1;
-    pub(in crate::h3::server) const ENCODER: u8 = 0x2;
-    pub(in crate::h3::server) const DECODER: u8 = 0x3;
+    pub(in crate::h3) const CONTROL: u8 = 0x0;
+    pub(in crate::h3) const PUSH: u8 = 0x1;
+    pub(in crate::h3) const ENCODER: u8 = 0x2;
+    pub(in crate::h3) const DECODER: u8 = 0x3;
 }
 
-/// The unidirectional streams of a client.
+/// What arrives on the control stream.
+pub(super) enum Control {
+    Settings(PeerSettings),
+    /// Streams of requests from this one on are not processed, or pushes are not wanted.
+    GoAway(u64),
+    /// The priority of the response on a stream.
+    Priority(u64, Priority),
+}
+
+/// The unidirectional streams of the peer.
 #[derive(Debug)]
 pub(super) struct Unidirectional {
+    side: Side,
     /// The first one that has not been seen.
     next: u64,
     /// Those whose type is not complete, with the start of it.
@@ -38,8 +46,9 @@ pub(super) struct Unidirectional {
     frames: FrameReader,
     feedback: Feedback,
     has_settings: bool,
-    /// The largest push that the client allows, and the one from which on it wants none.
+    /// The largest push that a client allows.
     max_push: Option<u64>,
+    /// The first stream of a request that a server does not process, or the first push that a client does not want.
     go_away: Option<u64>,
 }
 
@@ -62,10 +71,11 @@ enum Role {
     Ignored,
 }
 
-impl Default for Unidirectional {
-    fn default() -> Self {
+impl Unidirectional {
+    pub(super) fn new(side: Side) -> Self {
         Self {
-            next: initiator::UNIDIRECTIONAL,
+            side,
+            next: if side == Side::Server { initiator::CLIENT } else { initiator::SERVER },
             untyped: Vec::new(),
             control: None,
             encoder: None,
@@ -77,9 +87,7 @@ impl Default for Unidirectional {
             go_away: None,
         }
     }
-}
 
-impl Unidirectional {
     fn role(&self, stream: u64) -> Role {
         let is = |id: Option<u64>| id == Some(stream);
         match () {
@@ -109,7 +117,7 @@ impl Unidirectional {
         self.open_up_to(stream)?;
         match self.role(stream) {
             Role::Control | Role::Encoder | Role::Decoder => {
-                let reason = "the client closed a stream that the connection needs";
+                let reason = "the peer closed a stream that the connection needs";
                 Err(ConnectionError::new(ErrorCode::CLOSED_CRITICAL_STREAM, reason))
             }
             Role::Untyped | Role::Ignored => {
@@ -142,6 +150,7 @@ impl Unidirectional {
             Ok(stream_kind::CONTROL) => &mut self.control,
             Ok(stream_kind::ENCODER) => &mut self.encoder,
             Ok(stream_kind::DECODER) => &mut self.decoder,
+            Ok(stream_kind::PUSH) if self.side == Side::Client => return Err(NOT_ALLOWED_PUSH),
             Ok(stream_kind::PUSH) => return creation("a client opened a push stream"),
             _ => return Ok(false),
         };
@@ -162,14 +171,15 @@ impl Unidirectional {
     }
 }
 
-impl ServerConnection {
-    pub(super) fn receive_unidirectional<'e>(
+impl Core {
+    /// Returns the next event of the bytes of a stream. `None` if more input is needed; then all of it is used.
+    pub(super) fn receive_unidirectional(
         &mut self,
         stream: u64,
         input: &mut &[u8],
         ends: bool,
         turn: Turn<'_>,
-    ) -> Result<Option<Event<'e>>, ConnectionError> {
+    ) -> Result<Option<Control>, ConnectionError> {
         self.unidirectional.open_up_to(stream)?;
         if self.unidirectional.role(stream) == Role::Untyped
             && let Some(kind) = self.unidirectional.take_kind(stream, input)
@@ -178,12 +188,12 @@ impl ServerConnection {
             self.ends.push_back((stream, StreamEnd::Stop(ErrorCode::STREAM_CREATION_ERROR)));
             self.allowances.count_frame(&turn.limits.http2, turn.now)?;
         }
-        let event = match self.unidirectional.role(stream) {
+        let control = match self.unidirectional.role(stream) {
             Role::Control => {
                 let given = input.len();
-                let event = self.receive_control(input, turn)?;
+                let control = self.receive_control(input, turn)?;
                 self.count_read(given, self.unidirectional.frames.is_between_frames(), turn)?;
-                event
+                control
             }
             Role::Encoder => {
                 let count = self.decoder.receive_instructions(std::mem::take(input)).map_err(|_| {
@@ -205,18 +215,18 @@ impl ServerConnection {
                 None
             }
         };
-        if ends && event.is_none() {
+        if ends && control.is_none() {
             self.unidirectional.reset(stream)?;
         }
-        Ok(event)
+        Ok(control)
     }
 
     /// Counts instructions, none of which has a purpose without a dynamic table.
-    fn count_instructions<'e>(
+    fn count_instructions(
         &mut self,
         count: usize,
         turn: Turn<'_>,
-    ) -> Result<Option<Event<'e>>, ConnectionError> {
+    ) -> Result<Option<Control>, ConnectionError> {
         for _ in 0..count {
             self.allowances.count_frame(&turn.limits.http2, turn.now)?;
         }
@@ -224,21 +234,20 @@ impl ServerConnection {
     }
 
     /// Handles frames of the control stream, up to an event.
-    fn receive_control<'e>(
+    fn receive_control(
         &mut self,
         input: &mut &[u8],
         turn: Turn<'_>,
-    ) -> Result<Option<Event<'e>>, ConnectionError> {
+    ) -> Result<Option<Control>, ConnectionError> {
         loop {
             let state = &mut self.unidirectional;
-            let has_settings = state.has_settings;
-            let frame = state.frames.read(input, |kind, length| accept(kind, length, has_settings))?;
-            let update = match frame {
+            let (side, has_settings) = (state.side, state.has_settings);
+            let accept = |kind, length| accept(side, kind, length, has_settings);
+            let control = match state.frames.read(input, accept)? {
                 None => return Ok(None),
                 Some(Frame::Whole(kind::SETTINGS, payload)) => {
-                    check_settings(payload)?;
                     state.has_settings = true;
-                    None
+                    Some(Control::Settings(read_settings(payload)?))
                 }
                 Some(Frame::Whole(kind::PRIORITY_UPDATE, payload)) => Some(priority_update(payload)?),
                 Some(Frame::Whole(kind::PRIORITY_UPDATE_OF_PUSH, _)) => return Err(NOT_PROMISED),
@@ -247,49 +256,43 @@ impl ServerConnection {
                         ErrorCode::FRAME_ERROR,
                         "a frame on the control stream does not consist of one number",
                     ))?;
-                    state.receive_push_limit(kind, id)?;
-                    None
+                    state.receive_number(kind, id)?
                 }
                 Some(Frame::Piece(_) | Frame::Ignored) => None,
             };
             self.allowances.count_frame(&turn.limits.http2, turn.now)?;
-            if let Some((stream, priority)) = update
-                && let Some(event) = self.receive_priority(stream, priority)
-            {
-                return Ok(Some(event));
+            if control.is_some() {
+                return Ok(control);
             }
         }
-    }
-
-    /// Handles the priority of a request, whose head may not have arrived.
-    fn receive_priority<'e>(&mut self, stream: u64, priority: Priority) -> Option<Event<'e>> {
-        let state = self.streams.get_mut(stream)?;
-        if state.progress.receiving == Receiving::Head {
-            state.priority = Some(priority);
-            return None;
-        }
-        Some(Event::Priority { stream, priority })
     }
 }
 
 impl Unidirectional {
-    /// Handles GOAWAY, `MAX_PUSH_ID` and `CANCEL_PUSH`: this side pushes nothing, and only checks the numbers.
-    fn receive_push_limit(&mut self, kind: u64, id: u64) -> Result<(), ConnectionError> {
-        let (is_valid, reason) = match kind {
+    /// Handles GOAWAY, `MAX_PUSH_ID` and `CANCEL_PUSH`: there are no pushes, whose numbers are only checked.
+    fn receive_number(&mut self, kind: u64, id: u64) -> Result<Option<Control>, ConnectionError> {
+        let error = |reason| Err(ConnectionError::new(ErrorCode::ID_ERROR, reason));
+        match kind {
             // RFC 9114 §5.2.
-            kind::GOAWAY => (self.go_away.replace(id).is_none_or(|last| id <= last), "GOAWAY has grown"),
-            // RFC 9114 §7.2.7.
-            kind::MAX_PUSH_ID => {
-                (self.max_push.replace(id).is_none_or(|last| id >= last), "MAX_PUSH_ID has shrunk")
+            kind::GOAWAY if self.side == Side::Client && id & initiator::BITS != initiator::REQUEST => {
+                error("GOAWAY with a stream that is not that of a request")
             }
-            _ => return Err(NOT_PROMISED),
-        };
-        if is_valid { Ok(()) } else { Err(ConnectionError::new(ErrorCode::ID_ERROR, reason)) }
+            kind::GOAWAY if self.go_away.replace(id).is_some_and(|last| id > last) => {
+                error("GOAWAY has grown")
+            }
+            kind::GOAWAY => Ok(Some(Control::GoAway(id))),
+            // RFC 9114 §7.2.7.
+            kind::MAX_PUSH_ID if self.max_push.replace(id).is_some_and(|last| id < last) => {
+                error("MAX_PUSH_ID has shrunk")
+            }
+            kind::MAX_PUSH_ID => Ok(None),
+            _ => Err(NOT_PROMISED),
+        }
     }
 }
 
 /// Reads PRIORITY_UPDATE (RFC 9218 §7.2).
-fn priority_update(mut payload: &[u8]) -> Result<(u64, Priority), ConnectionError> {
+fn priority_update(mut payload: &[u8]) -> Result<Control, ConnectionError> {
     let Some(stream) = varint::take(&mut payload) else {
         return Err(ConnectionError::new(ErrorCode::FRAME_ERROR, "PRIORITY_UPDATE without a stream"));
     };
@@ -299,11 +302,11 @@ fn priority_update(mut payload: &[u8]) -> Result<(u64, Priority), ConnectionErro
             "PRIORITY_UPDATE for a stream without a request",
         ));
     }
-    Ok((stream, Priority::parse(payload)))
+    Ok(Control::Priority(stream, Priority::parse(payload)))
 }
 
 /// Decides what is done with a frame on the control stream.
-fn accept(kind: u64, length: u64, has_settings: bool) -> Result<Payload, ConnectionError> {
+fn accept(side: Side, kind: u64, length: u64, has_settings: bool) -> Result<Payload, ConnectionError> {
     let unexpected = |reason| Err(ConnectionError::new(ErrorCode::FRAME_UNEXPECTED, reason));
     match kind {
         kind::SETTINGS if has_settings => unexpected("a second SETTINGS frame"),
@@ -313,6 +316,10 @@ fn accept(kind: u64, length: u64, has_settings: bool) -> Result<Payload, Connect
         }
         kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => {
             unexpected("a frame of a request on the control stream")
+        }
+        // RFC 9114 §7.2.7, RFC 9218 §7.2.
+        kind::MAX_PUSH_ID | kind::PRIORITY_UPDATE | kind::PRIORITY_UPDATE_OF_PUSH if side == Side::Client => {
+            unexpected("a server sent a frame that only clients send")
         }
         _ if kind::is_of_http2(kind) => unexpected("a frame of HTTP/2"),
         _ if !kind::is_of_control_stream(kind) => Ok(Payload::Ignored),
