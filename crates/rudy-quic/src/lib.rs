@@ -7,12 +7,14 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
+mod client;
 mod crypto;
 mod ids;
 mod keys;
 mod socket;
 mod transport;
 
+pub use client::{client_config, client_endpoint};
 pub use crypto::{ServerCrypto, VERSION_1};
 pub use ids::{Ids, Place};
 pub use keys::Keys;

@@ -65,7 +65,7 @@ pub fn exchange<O: Observer, D: Fn(&Connection) -> (Option<Instant>, Error)>(
 /// Waits until a connection can continue. Fails with `timeout_error` at the deadline `until`.
 fn wait(
     waiter: &Waiter,
-    connection: &Connection,
+    connection: &mut Connection,
     status: DriveStatus,
     until: Option<Instant>,
     timeout_error: Error,
@@ -74,12 +74,14 @@ fn wait(
     if until.is_some_and(|until| until <= now) {
         return Err(timeout_error);
     }
-    let has_yielded = status == DriveStatus::Yielded;
+    // A connection that has something to do by then can continue, as one that has yielded.
+    let due = if status == DriveStatus::Yielded { Some(now) } else { connection.due() };
+    let is_due = due.is_some_and(|due| until.is_none_or(|until| due <= until));
     let write_flags = if connection.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
     let sockets = [(connection.transport().as_fd(), PollFlags::IN | write_flags)];
-    match waiter.wait(&sockets, if has_yielded { Some(now) } else { until }).map_err(Error::Wait)? {
+    match waiter.wait(&sockets, if is_due { due } else { until }).map_err(Error::Wait)? {
         WaitResult::Interrupted(signal) => Err(Error::Interrupted(signal)),
-        WaitResult::TimedOut if !has_yielded => Err(timeout_error),
+        WaitResult::TimedOut if !is_due => Err(timeout_error),
         WaitResult::TimedOut | WaitResult::Ready => Ok(()),
     }
 }
@@ -88,7 +90,7 @@ fn wait(
 fn send(connection: &mut Connection, request: &Encoded) -> bool {
     match &request.http2 {
         _ if !connection.knows_protocol() => false,
-        Some(http2) if connection.is_http2() => {
+        Some(http2) if connection.has_streams() => {
             let is_sent = connection.request(http2).is_some();
             connection.flush();
             is_sent

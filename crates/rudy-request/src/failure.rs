@@ -5,6 +5,7 @@ use std::io;
 
 use rudy_http::h1::client::Fault;
 use rudy_http::h2::{ConnectionError, ErrorCode};
+use rudy_http::h3;
 use serde::{Deserialize, Serialize};
 
 /// The failure of a request that has no complete response.
@@ -28,6 +29,10 @@ pub enum Failure {
     Http2(ConnectionError),
     /// The server reset the stream of the response.
     Reset(ErrorCode),
+    /// The server violates HTTP/3, in the response or on its connection.
+    Http3(h3::ConnectionError),
+    /// The server reset the stream of the response, over HTTP/3.
+    ResetHttp3(h3::ErrorCode),
     /// The server refused the stream before it processed the request.
     Refused,
     /// The server allows only this number of concurrent streams on a connection.
@@ -55,9 +60,9 @@ pub enum FailureKind {
     /// [`Failure::Short`], [`Failure::Closed`]
     #[serde(rename = "short_body")]
     Short,
-    /// [`Failure::Malformed`], [`Failure::Http2`]
+    /// [`Failure::Malformed`], [`Failure::Http2`], [`Failure::Http3`]
     Malformed,
-    /// [`Failure::Reset`]
+    /// [`Failure::Reset`], [`Failure::ResetHttp3`]
     Reset,
     /// [`Failure::Refused`], [`Failure::StreamLimit`]
     Refused,
@@ -114,8 +119,8 @@ impl Failure {
             Self::Write(_) => FailureKind::Write,
             Self::Read(_) => FailureKind::Read,
             Self::Short(_) | Self::Closed(_) => FailureKind::Short,
-            Self::Malformed(_) | Self::Http2(_) => FailureKind::Malformed,
-            Self::Reset(_) => FailureKind::Reset,
+            Self::Malformed(_) | Self::Http2(_) | Self::Http3(_) => FailureKind::Malformed,
+            Self::Reset(_) | Self::ResetHttp3(_) => FailureKind::Reset,
             Self::Refused | Self::StreamLimit(_) => FailureKind::Refused,
             Self::Timeout => FailureKind::Timeout,
             Self::Deadline => FailureKind::Deadline,
@@ -139,7 +144,9 @@ impl fmt::Display for Failure {
             Self::Closed(None) => f.write_str("the connection was closed before the response was complete"),
             Self::Closed(Some(reason)) => write!(f, "the server closed the connection: {reason}"),
             Self::Http2(error) => error.fmt(f),
+            Self::Http3(error) => error.fmt(f),
             Self::Reset(code) => write!(f, "the server reset the stream: {code}"),
+            Self::ResetHttp3(code) => write!(f, "the server reset the stream: {code}"),
             Self::Refused => f.write_str("the server refused the stream (REFUSED_STREAM)"),
             Self::StreamLimit(allowed) => {
                 write!(f, "the server allows only {allowed} concurrent streams on a connection")

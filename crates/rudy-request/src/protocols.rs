@@ -18,14 +18,16 @@ pub enum Protocols {
     Http1,
     /// HTTP/2: with `https`, the server must choose it (ALPN); with `http`, it is used without a negotiation (prior knowledge).
     Http2,
+    /// HTTP/3, over QUIC.
+    Http3,
     /// With `https`, the server chooses HTTP/2 or HTTP/1.1; with `http`, HTTP/1.1 is used.
     Any,
 }
 
 impl Protocols {
-    /// Whether HTTP/2 can be chosen.
+    /// Whether each request may have a stream of its own: HTTP/2 or HTTP/3 can be chosen.
     #[must_use]
-    pub fn includes_http2(self) -> bool {
+    pub fn may_have_streams(self) -> bool {
         self != Self::Http1
     }
 
@@ -33,7 +35,7 @@ impl Protocols {
     #[must_use]
     pub fn configure(self, config: Arc<ClientConfig>) -> Arc<ClientConfig> {
         let names: &[&[u8]] = match self {
-            Self::Http1 => return config,
+            Self::Http1 | Self::Http3 => return config,
             Self::Http2 => &[HTTP2],
             Self::Any => &[HTTP2, HTTP1],
         };
@@ -45,7 +47,7 @@ impl Protocols {
     /// Whether a connection uses HTTP/2. `chosen` is the result of ALPN.
     pub fn choose_http2(self, is_secure: bool, chosen: Option<&[u8]>) -> Result<bool, Failure> {
         match (self, is_secure) {
-            (Self::Http1, _) | (Self::Any, false) => Ok(false),
+            (Self::Http1 | Self::Http3, _) | (Self::Any, false) => Ok(false),
             (Self::Http2, false) => Ok(true),
             (_, true) if chosen == Some(HTTP2) => Ok(true),
             (Self::Any, true) => Ok(false),

@@ -77,7 +77,7 @@ impl Template {
         let mut bytes = BytesMut::new();
         head.encode(&mut bytes)?;
         bytes.extend_from_slice(self.body.as_deref().unwrap_or_default());
-        let http2 = if self.protocols.includes_http2() {
+        let http2 = if self.protocols.may_have_streams() {
             let scheme = if url.is_secure() { "https" } else { "http" };
             let body = self.body.clone().unwrap_or_default();
             Some(Box::new(Http2Request { head: h2::client::Request::new(&head, scheme)?, body }))

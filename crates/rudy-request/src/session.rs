@@ -1,5 +1,6 @@
 //! Sends requests in sequence, over one reusable connection per server.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -11,10 +12,12 @@ use rudy_tls::{Inspector, RevocationLists, ServerCertificate};
 use rustix::event::PollFlags;
 use rustls::ClientConfig;
 
+use crate::Protocols;
 use crate::dial;
 use crate::exchange::{Sending, exchange};
 use crate::observer::{IdleObserver, RequestObserver};
 use crate::report::{ConnectionEnd, ConnectionInfo, NewConnectionReason, Report};
+use crate::transport::Transport;
 use crate::waiter::{WaitResult, Waiter};
 use crate::{
     AccessError, Connection, DriveStatus, Encoded, Error, Failure, Options, Output, Remote, Security,
@@ -238,7 +241,13 @@ impl<'a> Session<'a> {
             None => dial::resolve(url.host(), url.port(), self.waiter, deadlines.connect)?,
         };
         observer.phases.name_lookup = started.elapsed();
-        let (transport, remote) = dial::connect(&remotes, self.waiter, deadlines.connect)?;
+        let (transport, remote) = if self.options.protocols == Protocols::Http3 {
+            let first =
+                remotes.into_iter().next().ok_or_else(|| Failure::Connect(io::ErrorKind::NotFound.into()))?;
+            (Transport::datagrams(&first, None).map_err(Failure::Connect)?, first)
+        } else {
+            dial::connect(&remotes, self.waiter, deadlines.connect)?
+        };
         let connection = Connection::new(transport, self.options.protocols);
         self.current = Some(PooledConnection { connection, url: url.clone(), remote });
         Ok(())

@@ -44,6 +44,7 @@ use crate::values::{count, number, time, unsupported};
   rudy bench -R 2k --max-p99 20ms http://127.0.0.1/     exit with code 3 if p99 is higher
   rudy bench --slo 'p99<20ms' http://127.0.0.1:8080/    the highest rate with a p99 below 20 ms
   rudy bench --http2 --streams 10 https://10.0.0.1/     10 concurrent streams on each connection
+  rudy bench --http3 --streams 10 https://10.0.0.1/     the same over HTTP/3
   rudy bench --disable-keepalive --tls-resume off https://10.0.0.1/   a full TLS handshake for each request
   rudy bench -b @a.json -b @b.json http://10.0.0.1/     POST requests with two alternating bodies
   rudy bench --json - http://127.0.0.1:8080/ | jq .latency_us.p99
@@ -150,6 +151,9 @@ pub(crate) struct Bench {
     /// Use HTTP/2: with https if the server chooses it (ALPN), with http without a negotiation
     #[arg(long, conflicts_with = "http_10", help_heading = "Requests")]
     http2: bool,
+    /// Use HTTP/3, over UDP; each connection has a socket of its own
+    #[arg(long, conflicts_with_all = ["http_10", "http2"], help_heading = "Requests")]
+    http3: bool,
     /// File with a URL per line, optionally with weight, method and body: 3 POST URL @FILE
     ///
     /// A URL with weight 3 is requested three times as often as one with weight 1. `#` starts a comment.
@@ -170,8 +174,8 @@ pub(crate) struct Bench {
     /// Number of pipelined requests per connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = number, help_heading = "Connections")]
     pipeline: NonZeroU32,
-    /// Number of concurrent streams per connection with --http2 [default: 1]
-    #[arg(long, value_name = "N", value_parser = number, requires = "http2", help_heading = "Connections")]
+    /// Number of concurrent streams per connection with --http2 or --http3 [default: 1]
+    #[arg(long, value_name = "N", value_parser = number, help_heading = "Connections")]
     streams: Option<NonZeroU32>,
     /// Local addresses to connect from, in turn, such as 127.0.0.0/28
     #[arg(long, value_name = "CIDR", help_heading = "Connections")]
@@ -185,7 +189,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "ON|OFF", value_enum, default_value = "on", help_heading = "Connections")]
     tls_resume: Switch,
     /// Send the first request of a resumed session as early data, with the first message of the handshake
-    #[arg(long, conflicts_with_all = ["tls_resume", "http2"], help_heading = "Connections")]
+    #[arg(long, conflicts_with_all = ["tls_resume", "http2", "http3"], help_heading = "Connections")]
     tls_early_data: bool,
     /// Simulate a longer path with this round-trip time, with a relay in this process, for few connections
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with_all = ["unix_socket", "sources"], help_heading = "Connections")]
@@ -290,6 +294,7 @@ impl From<Bench> for Options {
                 bodies: bench.body,
                 is_http_10: bench.http_10,
                 is_http2: bench.http2,
+                is_http3: bench.http3,
             },
             expected: ExpectedOptions { body_bytes: bench.expect_bytes, body: bench.expect_body },
             pace: PaceOptions {

@@ -31,6 +31,7 @@ use crate::values::{time, unsupported};
   rudy get http://127.0.0.1:8080/                    print the body and the timings
   rudy get -i -o page.html https://example.org/      write head and body to a file
   rudy get --repeat 5 --interval 1 http://127.0.0.1:8080/ -o /dev/null
+  rudy get --http3 https://example.org/             use HTTP/3
   rudy get --http2-prior-knowledge http://127.0.0.1:8080/   use HTTP/2 without TLS
   rudy get -b '{\"a\":1}' -H 'Content-Type: application/json' http://127.0.0.1:8080/
   rudy get --json http://127.0.0.1:8080/ | jq .time_total_s
@@ -80,6 +81,9 @@ pub(crate) struct Get {
     /// Use HTTP/2, also with http
     #[arg(long, group = "version", help_heading = "Requests")]
     http2_prior_knowledge: bool,
+    /// Use HTTP/3, over UDP
+    #[arg(long, group = "version", help_heading = "Requests")]
+    http3: bool,
     /// Follow redirects; does not send credentials to other servers
     #[arg(short = 'L', long, help_heading = "Requests")]
     location: bool,
@@ -154,9 +158,10 @@ impl From<ServerFlags> for Access {
 impl From<Get> for Options {
     fn from(get: Get) -> Self {
         let requests = rudy_request::Options {
-            protocols: match (get.http_10 || get.http_11, get.http2_prior_knowledge) {
-                (true, _) => Protocols::Http1,
-                (_, true) => Protocols::Http2,
+            protocols: match (get.http_10 || get.http_11, get.http2_prior_knowledge, get.http3) {
+                (true, _, _) => Protocols::Http1,
+                (_, true, _) => Protocols::Http2,
+                (_, _, true) => Protocols::Http3,
                 _ => Protocols::Any,
             },
             keeps_alive: !get.no_keepalive,

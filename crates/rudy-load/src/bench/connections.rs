@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use rudy_http::Limits;
-use rudy_request::{Connection, DriveStatus, Failure};
+use rudy_request::{Connection, DriveStatus, Failure, Protocols};
 
 use super::exchange::{Exchange, ExchangeObserver, SentRequest};
 use super::plan::{Pace, Plan};
@@ -158,15 +158,40 @@ impl<'p> Connections<'p> {
 
     /// Waits for events, at most for the timeout. Returns the number of events.
     pub(super) fn wait(&mut self, timeout: Duration) -> usize {
-        let timeout = if self.runnable.is_empty() { timeout } else { Duration::ZERO };
+        let timeout = if self.runnable.is_empty() { timeout.min(self.until_due()) } else { Duration::ZERO };
         // An error means a bad descriptor, which is a bug; the timeouts then end the requests.
         let _ = self.poller.wait(Some(timeout.min(self.sweep_interval)));
+        self.run_due();
         for _ in 0..self.runnable.len() {
             if let Some(index) = self.runnable.pop_front() {
                 self.drive(index, true);
             }
         }
         self.poller.event_count()
+    }
+
+    /// Returns the time until a connection must continue without an event: those over QUIC have timers.
+    fn until_due(&mut self) -> Duration {
+        if self.plan.protocols != Protocols::Http3 {
+            return Duration::MAX;
+        }
+        let connections = self.slots.iter_mut().filter_map(|slot| slot.connection.as_mut());
+        let due = connections.filter_map(Connection::due).min();
+        due.map_or(Duration::MAX, |due| due.saturating_duration_since(Instant::now()))
+    }
+
+    /// Drives the connections whose timers have expired.
+    fn run_due(&mut self) {
+        if self.plan.protocols != Protocols::Http3 {
+            return;
+        }
+        let now = Instant::now();
+        for index in 0..self.count() {
+            let connection = self.slots[index as usize].connection.as_mut();
+            if connection.and_then(Connection::due).is_some_and(|due| due <= now) {
+                self.runnable.push_back(index);
+            }
+        }
     }
 
     /// Handles an event of the last wait, by its index.
@@ -268,7 +293,7 @@ impl<'p> Connections<'p> {
 
     /// Sends the requests in `requests` with one write.
     fn send(&mut self, index: u32) {
-        if self.plan.protocols.includes_http2() {
+        if self.plan.protocols.may_have_streams() {
             return self.send_streams(index, None);
         }
         let Some(connection) = &mut self.slots[index as usize].connection else { return };
@@ -292,7 +317,7 @@ impl<'p> Connections<'p> {
     pub(super) fn free_capacity(&self, index: u32) -> usize {
         let slot = &self.slots[index as usize];
         let mut maximum = self.plan.in_flight_per_connection.get();
-        if self.plan.protocols.includes_http2() {
+        if self.plan.protocols.may_have_streams() {
             // A connection that ends gets no further requests, and is replaced after its responses.
             if slot
                 .connection
@@ -348,7 +373,7 @@ impl<'p> Connections<'p> {
         }
         match driven {
             Err(failure) => self.fail(index, &failure, Instant::now()),
-            Ok(status) if self.plan.protocols.includes_http2() => self.handle_streams(index, status),
+            Ok(status) if self.plan.protocols.may_have_streams() => self.handle_streams(index, status),
             Ok(DriveStatus::Closed) => {
                 self.recorder.closed_by_server += u64::from(ended == 0);
                 self.close(index);
@@ -386,7 +411,7 @@ impl<'p> Connections<'p> {
         slot.exchange.fail(failure, self.measurement_start, now, &mut self.recorder);
         let was_ready = slot.connection.as_ref().is_some_and(Connection::is_ready);
         self.close(index);
-        let has_connected = was_ready || !self.plan.protocols.includes_http2();
+        let has_connected = was_ready || !self.plan.protocols.may_have_streams();
         if has_connected && !matches!(failure, Failure::Connect(_) | Failure::Tls(_)) {
             return self.mark_idle(index);
         }

@@ -55,20 +55,27 @@ pub struct RequestOptions {
     pub is_http_10: bool,
     /// Whether to use HTTP/2.
     pub is_http2: bool,
+    /// Whether to use HTTP/3.
+    pub is_http3: bool,
 }
 
 impl RequestOptions {
     /// The protocols to offer.
     pub(crate) fn protocols(&self) -> Protocols {
-        if self.is_http2 { Protocols::Http2 } else { Protocols::Http1 }
+        match (self.is_http2, self.is_http3) {
+            (_, true) => Protocols::Http3,
+            (true, _) => Protocols::Http2,
+            _ => Protocols::Http1,
+        }
     }
 
     /// The version of HTTP, as a number.
     pub(super) fn http_version(&self) -> &'static str {
-        match (self.is_http2, self.is_http_10) {
-            (true, _) => "2",
-            (false, true) => "1.0",
-            (false, false) => "1.1",
+        match (self.protocols(), self.is_http_10) {
+            (Protocols::Http3, _) => "3",
+            (Protocols::Http2, _) => "2",
+            (_, true) => "1.0",
+            (_, false) => "1.1",
         }
     }
 }

@@ -132,11 +132,11 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
 /// Maximum number of requests in flight per connection.
 fn in_flight_per_connection(options: &ConnectionOptions, protocols: Protocols) -> Result<NonZeroU32, String> {
     let (pipeline, streams) = (options.pipeline, options.streams);
-    match (protocols.includes_http2(), streams) {
-        (false, Some(_)) => Err("--streams needs HTTP/2: add --http2".into()),
+    match (protocols.may_have_streams(), streams) {
+        (false, Some(_)) => Err("--streams needs HTTP/2 or HTTP/3: add --http2 or --http3".into()),
         (false, None) => Ok(pipeline),
         (true, _) if pipeline.get() > 1 => {
-            Err("--pipeline is for HTTP/1.1: use --streams with --http2".into())
+            Err("--pipeline is for HTTP/1.1: use --streams with --http2 or --http3".into())
         }
         (true, Some(streams)) if streams.get() > STREAMS_MAX => {
             Err(format!("--streams {streams} is too high: the maximum is {STREAMS_MAX}"))

@@ -78,7 +78,7 @@ impl Connections<'_> {
     /// Cancels the overdue requests of a connection that has others. Returns whether it has.
     pub(super) fn cancel_overdue(&mut self, index: u32, failure: &Failure, now: Instant) -> bool {
         let (plan, slot) = (self.plan, &mut self.slots[index as usize]);
-        if !plan.protocols.includes_http2() || matches!(failure, Failure::Connect(_)) {
+        if !plan.protocols.may_have_streams() || matches!(failure, Failure::Connect(_)) {
             return false;
         }
         let Some(connection) = &mut slot.connection else { return false };

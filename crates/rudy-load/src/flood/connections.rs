@@ -98,7 +98,7 @@ impl<'p> Connections<'p> {
         let source = (!sources.is_empty()).then(|| sources[slot as usize % sources.len()]);
         let protocols = self.plan.protocols();
         let opened = Connection::open(&self.plan.remote, source, protocols).and_then(|mut connection| {
-            if !protocols.includes_http2() {
+            if !protocols.may_have_streams() {
                 let request = self.plan.requests.get(slot);
                 connection.send(&request.bytes, [request.info]);
             }

@@ -2,6 +2,7 @@
 
 mod http1;
 mod http2;
+mod http3;
 mod observer;
 
 use std::io;
@@ -15,6 +16,7 @@ use rudy_socket::close::CloseMode;
 
 use self::http1::Http1;
 use self::http2::Http2;
+use self::http3::Http3;
 pub use self::observer::Observer;
 use crate::request::Http2Request;
 use crate::transport::{Remote, Security, Transport};
@@ -49,6 +51,7 @@ enum Protocol {
     Http1(Http1),
     /// Boxed, because it is much larger than the other.
     Http2(Box<Http2>),
+    Http3(Box<Http3>),
 }
 
 /// A connection and its requests in flight.
@@ -68,7 +71,12 @@ pub struct Connection {
 impl Connection {
     /// Starts to connect.
     pub fn open(remote: &Remote, source: Option<IpAddr>, protocols: Protocols) -> Result<Self, Failure> {
-        let transport = Transport::connect(remote, source).map_err(Failure::Connect)?;
+        let transport = if protocols == Protocols::Http3 {
+            Transport::datagrams(remote, source)
+        } else {
+            Transport::connect(remote, source)
+        };
+        let transport = transport.map_err(Failure::Connect)?;
         Ok(Self::new(transport, protocols))
     }
 
@@ -101,17 +109,26 @@ impl Connection {
             && match &self.protocol {
                 Protocol::Http1(_) => true,
                 Protocol::Http2(http2) => http2.allowed_streams().is_some(),
+                Protocol::Http3(_) => true,
             }
     }
 
     /// Whether the protocol is known, so that a request can be encoded.
     pub fn knows_protocol(&self) -> bool {
-        self.is_open() || !self.protocols.includes_http2()
+        self.is_open() || !self.protocols.may_have_streams()
     }
 
-    /// Whether the protocol is HTTP/2. Only known when the connection is open.
-    pub fn is_http2(&self) -> bool {
-        matches!(self.protocol, Protocol::Http2(_))
+    /// Whether each request has a stream of its own. Only known when the connection is open.
+    pub fn has_streams(&self) -> bool {
+        !matches!(self.protocol, Protocol::Http1(_))
+    }
+
+    /// Returns when the connection must be driven without an event of its socket: HTTP/3 has timers.
+    pub fn due(&mut self) -> Option<Instant> {
+        match &mut self.protocol {
+            Protocol::Http3(http3) => http3.due(),
+            Protocol::Http1(_) | Protocol::Http2(_) => None,
+        }
     }
 
     /// Whether the connection waits for the socket to become writable.
@@ -119,6 +136,7 @@ impl Connection {
         let has_data = || match &self.protocol {
             Protocol::Http1(_) => !self.write_buffer.is_empty(),
             Protocol::Http2(http2) => http2.has_data(),
+            Protocol::Http3(http3) => http3.has_data(),
         };
         self.state == State::Connecting
             || self.transport.wants_to_write()
@@ -131,13 +149,15 @@ impl Connection {
             && match &self.protocol {
                 Protocol::Http1(http1) => http1.can_be_reused(),
                 Protocol::Http2(http2) => !http2.is_going_away(),
+                Protocol::Http3(http3) => !http3.is_going_away(),
             }
     }
 
     /// HTTP/2: the number of concurrent streams that the server allows; `None` before its SETTINGS.
     pub fn allowed_streams(&self) -> Option<u32> {
         match &self.protocol {
-            Protocol::Http1(_) => None,
+            // QUIC permits some by some.
+            Protocol::Http1(_) | Protocol::Http3(_) => None,
             Protocol::Http2(http2) => http2.allowed_streams(),
         }
     }
@@ -147,19 +167,29 @@ impl Connection {
     pub fn request(&mut self, request: &Http2Request) -> Option<u32> {
         match &mut self.protocol {
             Protocol::Http2(http2) if self.state == State::Open => http2.request(request),
+            Protocol::Http3(http3) if self.state == State::Open => http3.request(request),
             _ => None,
         }
     }
 
     /// HTTP/2: cancels a request. Call [`Self::flush`] afterwards.
     pub fn cancel(&mut self, stream: u32) {
-        if let Protocol::Http2(http2) = &mut self.protocol {
-            http2.cancel(stream);
+        match &mut self.protocol {
+            Protocol::Http1(_) => {}
+            Protocol::Http2(http2) => http2.cancel(stream),
+            Protocol::Http3(http3) => http3.cancel(stream),
         }
     }
 
     /// HTTP/2: sends the encoded frames. Those that do not fit into the socket buffer are sent when the socket is writable.
     pub fn flush(&mut self) {
+        if let Protocol::Http3(http3) = &mut self.protocol {
+            http3.flush();
+            if let Err(error) = http3.send(&self.transport, Instant::now()) {
+                self.write_error.get_or_insert(error);
+            }
+            return;
+        }
         if let Protocol::Http2(http2) = &mut self.protocol
             && self.state == State::Open
             && self.write_error.is_none()
@@ -200,18 +230,55 @@ impl Connection {
         scratch: &mut [u8],
         observer: &mut impl Observer,
     ) -> Result<DriveStatus, Failure> {
+        if self.protocols == Protocols::Http3 {
+            return self.drive_http3(security, limits, observer);
+        }
         if self.state != State::Open && !self.establish(security, limits, observer)? {
             return Ok(DriveStatus::Waiting);
         }
         match &self.protocol {
             Protocol::Http1(_) => self.flush_write_buffer(),
-            Protocol::Http2(_) => self.flush(),
+            Protocol::Http2(_) | Protocol::Http3(_) => self.flush(),
         }
         self.read(limits, has_hung_up, scratch, observer)
     }
 
+    /// Drives a connection over QUIC, which has a handshake of its own.
+    fn drive_http3(
+        &mut self,
+        security: Option<&Security>,
+        limits: &Limits,
+        observer: &mut impl Observer,
+    ) -> Result<DriveStatus, Failure> {
+        if self.state == State::Connecting {
+            let security =
+                security.ok_or_else(|| Failure::Tls(io::Error::other("HTTP/3 needs an https URL")))?;
+            let http3 =
+                Http3::new(&self.transport, security, limits, Instant::now()).map_err(Failure::Connect)?;
+            observer.connected(Instant::now(), &self.transport);
+            self.protocol = Protocol::Http3(Box::new(http3));
+            self.state = State::TlsHandshake;
+        }
+        let Protocol::Http3(http3) = &mut self.protocol else { return Ok(DriveStatus::Closed) };
+        let has_received = http3.drive(&self.transport, limits, observer)?;
+        if self.state == State::TlsHandshake && http3.is_connected() {
+            observer.tls_established(Instant::now(), &self.transport);
+            self.state = State::Open;
+        }
+        Ok(if http3.is_closed() {
+            DriveStatus::Closed
+        } else if has_received {
+            DriveStatus::Yielded
+        } else {
+            DriveStatus::Waiting
+        })
+    }
+
     /// Closes the connection, and aborts a response in flight.
     pub fn close(mut self) {
+        if let Protocol::Http3(http3) = &mut self.protocol {
+            return http3.close(&self.transport);
+        }
         if let Protocol::Http2(http2) = &mut self.protocol
             && self.state == State::Open
             && http2.is_idle()
@@ -262,6 +329,7 @@ impl Connection {
         match &self.protocol {
             Protocol::Http1(http1) => http1.is_idle(),
             Protocol::Http2(http2) => http2.is_idle(),
+            Protocol::Http3(http3) => http3.is_idle(),
         }
     }
 
@@ -316,6 +384,8 @@ impl Connection {
                     self.flush();
                     result?;
                 }
+                // It reads datagrams.
+                Protocol::Http3(_) => {}
             }
             // A short read means that the socket is empty.
             if received < scratch.len() && !has_hung_up && !self.transport.is_secure() {
@@ -348,6 +418,7 @@ impl Connection {
         let http1 = match &mut self.protocol {
             Protocol::Http1(http1) => http1,
             Protocol::Http2(http2) => return Err(http2.end_of_input()),
+            Protocol::Http3(_) => return Err(Failure::Closed(None)),
         };
         match http1.end_of_input() {
             // RFC 9112 §9.8: if the body ends with the connection, TLS must have signalled the end.

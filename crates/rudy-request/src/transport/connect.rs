@@ -25,6 +25,27 @@ impl Transport {
     }
 }
 
+impl Transport {
+    /// Opens a socket for datagrams to and from a server.
+    pub fn datagrams(remote: &Remote, source: Option<IpAddr>) -> io::Result<Self> {
+        let Remote::Ip(address) = remote else {
+            return Err(io::Error::other("HTTP/3 needs an IP address, not a Unix socket"));
+        };
+        let kind = Type::DGRAM.nonblocking();
+        let socket = Socket::new(Domain::for_address(*address), kind, Some(Protocol::UDP))?;
+        if let Some(source) = source {
+            socket.bind(&SocketAddr::new(source, 0).into())?;
+        }
+        // The kernel takes at most its own limit.
+        socket.set_recv_buffer_size(RECEIVE_BYTES)?;
+        socket.connect(&(*address).into())?;
+        Ok(Self { socket, session: None, traffic: Traffic::default() })
+    }
+}
+
+/// The receive buffer for datagrams, which arrive faster than they are handled.
+const RECEIVE_BYTES: usize = 4 * 1024 * 1024;
+
 fn tcp(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(remote), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     // Disable Nagle's algorithm (RFC 896), so that a request is sent before the previous response is

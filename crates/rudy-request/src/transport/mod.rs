@@ -69,6 +69,12 @@ impl Transport {
         }
     }
 
+    /// The address of the server.
+    pub fn remote_address(&self) -> io::Result<SocketAddr> {
+        let address = self.socket.peer_addr()?.as_socket();
+        address.ok_or_else(|| io::Error::other("the server has no IP address"))
+    }
+
     /// Starts TLS on a connected transport.
     pub fn start_tls(&mut self, security: &Security) -> io::Result<()> {
         self.session = Some(Box::new(Session::new(security)?));

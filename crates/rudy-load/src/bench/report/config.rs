@@ -75,7 +75,7 @@ impl Config {
             Until::Requests(requests) => (None, Some(requests)),
         };
         let Plan { connections, threads, in_flight_per_connection, requests_per_connection, .. } = *plan;
-        let is_http2 = plan.protocols.includes_http2();
+        let is_http2 = plan.protocols.may_have_streams();
         Self {
             target: prepared.url.to_string(),
             urls: prepared.urls,
