@@ -16,6 +16,7 @@ mod handlers;
 mod hosts;
 mod http2;
 mod http2_heads;
+mod http3;
 mod https;
 mod limits;
 mod listeners;

@@ -135,6 +135,7 @@ impl Server {
         let replaces = self.signals.predecessor().map(Predecessor::pid);
         self.admin = self.open_admin_socket(&self.serving.config, replaces)?;
         for listener in listeners {
+            self.serving.report_http3(&listener);
             self.serving.engine.listen(listener).map_err(Failure::cannot("accept connections"))?;
         }
         let listening = self.serving.engine.listeners();

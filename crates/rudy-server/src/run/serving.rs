@@ -96,6 +96,13 @@ impl Serving {
         Ok(())
     }
 
+    /// Says why an address that should have HTTP/3 does not have it.
+    pub(super) fn report_http3(&self, listener: &Listener) {
+        if let Some(error) = listener.http3_error() {
+            self.context.errors.error(&no_http3(listener.address(), error));
+        }
+    }
+
     /// Serves HTTP/3 at the addresses that have it, and at no others.
     pub(super) fn serve_http3(&self) {
         for address in self.config.addresses() {
@@ -178,9 +185,7 @@ impl Serving {
             let shown: Vec<_> =
                 listener.bound().iter().map(|bound| announce::url(listener.address(), bound)).collect();
             let (address, shown) = (listener.address().clone(), shown.join(", "));
-            if let Some(error) = listener.http3_error() {
-                self.context.errors.error(&no_http3(&address, error));
-            }
+            self.report_http3(&listener);
             if let Err(error) = self.engine.listen(listener) {
                 let accepted: Vec<_> = listening.into_iter().map(|(address, _)| address).collect();
                 self.stop_listening(&accepted).await;

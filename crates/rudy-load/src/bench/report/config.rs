@@ -75,7 +75,7 @@ impl Config {
             Until::Requests(requests) => (None, Some(requests)),
         };
         let Plan { connections, threads, in_flight_per_connection, requests_per_connection, .. } = *plan;
-        let is_http2 = plan.protocols.may_have_streams();
+        let has_streams = plan.protocols.may_have_streams();
         Self {
             target: prepared.url.to_string(),
             urls: prepared.urls,
@@ -83,8 +83,8 @@ impl Config {
             connections: connections.get(),
             threads: threads.get(),
             http_version: prepared.http_version.to_owned(),
-            streams: is_http2.then_some(in_flight_per_connection.get()),
-            pipeline: if is_http2 { 1 } else { in_flight_per_connection.get() },
+            streams: has_streams.then_some(in_flight_per_connection.get()),
+            pipeline: if has_streams { 1 } else { in_flight_per_connection.get() },
             requests_per_connection: requests_per_connection.map(u32::from),
             rate,
             rate_at_end,
@@ -148,7 +148,7 @@ impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {}", count(self.connections, "connection"), count(self.threads, "thread"))?;
         if let Some(streams) = self.streams {
-            write!(f, ", HTTP/2 with {} on each", count(streams, "concurrent stream"))?;
+            write!(f, ", HTTP/{} with {} on each", self.http_version, count(streams, "concurrent stream"))?;
         }
         if self.pipeline > 1 {
             write!(f, ", {} requests in flight on each", self.pipeline)?;
