@@ -23,6 +23,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-runtime", 1),
     ("rudy-socket", 1),
     ("rudy-store", 1),
+    ("rudy-quic", 1),
     ("rudy-tls", 1),
     ("rudy-admin", 2),
     ("rudy-upstream", 1),
@@ -31,7 +32,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-log", 2),
     ("rudy-service", 2),
     ("rudy-net", 2),
-    ("rudy-quic", 2),
     ("rudy-diagnose", 2),
     ("rudy-experiment", 2),
     ("rudy-request", 2),
@@ -64,10 +64,11 @@ const ALLOWED_WITHIN_LAYER: &[(&str, &str)] = &[
     ("rudy-fastcgi", "rudy-message"),
     ("rudy-http", "rudy-message"),
     ("rudy-limit", "rudy-runtime"),
-    ("rudy-net", "rudy-quic"),
     ("rudy-net", "rudy-service"),
     ("rudy-stats", "rudy-units"),
     ("rudy-store", "rudy-runtime"),
+    ("rudy-quic", "rudy-runtime"),
+    ("rudy-quic", "rudy-tls"),
     ("rudy-tls", "rudy-runtime"),
 ];
 

@@ -343,16 +343,13 @@ impl Http3 {
         let socket = transport.as_fd();
         let segments = self.datagrams.segments_max().min(SEGMENTS_MAX);
         loop {
-            let (transmit, contents) = match self.unsent.take() {
-                Some(unsent) => unsent,
-                None => {
-                    let mut contents = Vec::new();
-                    let Some(transmit) = self.quic.poll_transmit(now, segments, &mut contents) else {
-                        self.exchange_events();
-                        return Ok(());
-                    };
-                    (transmit, contents)
-                }
+            let next = |quic: &mut quinn_proto::Connection| {
+                let mut contents = Vec::new();
+                Some((quic.poll_transmit(now, segments, &mut contents)?, contents))
+            };
+            let Some((transmit, contents)) = self.unsent.take().or_else(|| next(&mut self.quic)) else {
+                self.exchange_events();
+                return Ok(());
             };
             match self.datagrams.send(&socket, &transmit, &contents[..transmit.size]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -107,9 +107,8 @@ impl Connection {
     pub fn is_ready(&self) -> bool {
         self.is_open()
             && match &self.protocol {
-                Protocol::Http1(_) => true,
+                Protocol::Http1(_) | Protocol::Http3(_) => true,
                 Protocol::Http2(http2) => http2.allowed_streams().is_some(),
-                Protocol::Http3(_) => true,
             }
     }
 
