@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::{BufMut, BytesMut};
 
 use super::settings::OwnSettings;
-use super::stream::Streams;
+use super::stream::{Stream, Streams};
 use super::unidirectional::{Unidirectional, stream_kind};
 use super::{ConnectionError, ErrorCode};
 use crate::Limits;
@@ -15,6 +15,15 @@ use crate::qpack::Decoder;
 
 /// The difference of the numbers of streams of the same kind (RFC 9000 §2.1).
 pub(super) const STREAM_STEP: u64 = 4;
+
+/// The capacity of the dynamic table in which this side decodes sections. Browsers fill it with what they repeat in each request.
+pub(super) const TABLE_BYTES: u32 = 4096;
+
+/// The maximum number of streams whose sections wait for entries of the table, which are in transit (RFC 9204 §2.1.2).
+pub(super) const BLOCKED_STREAMS: u32 = 16;
+
+/// The maximum of what waits for a stream of this side. A peer that does not read has no use for more.
+const OWN_BYTES_MAX: usize = 16 * 1024;
 
 /// Reads of fewer bytes that complete no frame are counted: each wakes the connection.
 const PARTIAL_READ_BYTES: usize = 256;
@@ -76,7 +85,7 @@ pub(super) struct Core {
     pub(super) decoder: Decoder,
     pub(super) allowances: Allowances,
     pub(super) ends: VecDeque<(u64, StreamEnd)>,
-    own: [BytesMut; 3],
+    pub(super) own: [BytesMut; 3],
 }
 
 impl Core {
@@ -92,7 +101,7 @@ impl Core {
             side,
             streams: Streams::default(),
             unidirectional: Unidirectional::new(side),
-            decoder: Decoder::default(),
+            decoder: Decoder::new(TABLE_BYTES),
             allowances: Allowances::new(now),
             ends: VecDeque::new(),
             own,
@@ -103,19 +112,43 @@ impl Core {
         &mut self.own[own as usize]
     }
 
+    /// Removes a stream, whose peer may not have ended it.
+    pub(super) fn remove(&mut self, stream: u64) -> Option<Stream> {
+        let removed = self.streams.remove(stream)?;
+        if !removed.has_ended {
+            self.decoder.cancel(stream, &mut self.own[Own::Decoder as usize]);
+        }
+        Some(removed)
+    }
+
     /// Resets a stream. Returns whether it was open.
     pub(super) fn reset(&mut self, stream: u64, code: ErrorCode) -> bool {
-        let is_open = self.streams.remove(stream).is_some();
+        let is_open = self.remove(stream).is_some();
         if is_open {
             self.ends.push_back((stream, StreamEnd::Reset(code)));
         }
         is_open
     }
 
+    /// Rejects a stream that the peer has opened.
+    pub(super) fn reject(&mut self, stream: u64) {
+        self.decoder.cancel(stream, &mut self.own[Own::Decoder as usize]);
+        self.ends.push_back((stream, StreamEnd::Reset(ErrorCode::REQUEST_REJECTED)));
+    }
+
+    /// Checks that the peer reads the decoder stream.
+    pub(super) fn check_own(&self) -> Result<(), ConnectionError> {
+        if self.own[Own::Decoder as usize].len() > OWN_BYTES_MAX {
+            let reason = "the peer does not read the decoder stream";
+            return Err(ConnectionError::new(ErrorCode::EXCESSIVE_LOAD, reason));
+        }
+        Ok(())
+    }
+
     /// Removes a stream if both directions have ended.
     pub(super) fn close_if_ended(&mut self, stream: u64) {
         if self.streams.get(stream).is_some_and(|stream| stream.progress.is_over()) {
-            self.streams.remove(stream);
+            self.remove(stream);
             self.allowances.count_end();
         }
     }
@@ -153,6 +186,6 @@ impl Core {
     #[cfg(test)]
     pub(super) fn heap_bytes(&self) -> usize {
         let ends = self.ends.capacity() * size_of::<(u64, StreamEnd)>();
-        self.streams.heap_bytes() + self.unidirectional.heap_bytes() + ends
+        self.streams.heap_bytes() + self.unidirectional.heap_bytes() + self.decoder.heap_bytes() + ends
     }
 }

@@ -1,12 +1,14 @@
 //! Decodes what the peer sends on the stream of a request: frames, and the parts of a message.
 
-use super::core::{Core, Side, Turn};
-use super::frame::kind;
+use bytes::BytesMut;
+
+use super::core::{BLOCKED_STREAMS, Core, Own, Side, Turn};
+use super::frame::{kind, put_head};
 use super::reader::{Frame, Payload};
-use super::stream::Stream;
+use super::stream::{BlockedInput, Stream};
 use super::{ConnectionError, ErrorCode};
 use crate::progress::{Progress, Receiving, WrongLength};
-use crate::qpack::{DecodeError, Decoder};
+use crate::qpack::{DecodeError, Section};
 
 /// The fault of a body that has not the length of its head (RFC 9114 §4.1.2).
 pub(super) const WRONG_LENGTH: (ErrorCode, &str) = (ErrorCode::MESSAGE_ERROR, WrongLength::REASON);
@@ -39,13 +41,30 @@ impl Core {
         input: &mut &'i [u8],
         ends: bool,
         turn: Turn<'_>,
-        decode: impl FnOnce(&mut Decoder, &[u8], bool) -> Result<S, DecodeError>,
+        decode: impl FnOnce(&Section<'_>, bool) -> Result<S, DecodeError>,
     ) -> Result<Part<'i, S>, ConnectionError> {
         let given = input.len();
         let part = self.next_part(stream, input, ends, turn, decode)?;
+        self.check_own()?;
         let state = self.streams.get(stream);
         self.count_read(given, state.is_none_or(|state| state.reader.is_between_frames()), turn)?;
         Ok(part)
+    }
+
+    /// Whether a section on a stream waits for entries of the dynamic table.
+    pub(super) fn is_blocked(&self, stream: u64) -> bool {
+        self.streams.get(stream).is_some_and(|stream| stream.blocked.is_some())
+    }
+
+    /// Returns the next stream whose section waits no longer, with its input from there on, and whether it ends behind that.
+    pub(super) fn resume(&mut self) -> Option<(u64, BytesMut, bool)> {
+        let inserted = self.decoder.inserted();
+        let is_ready = |stream: &&mut Stream| {
+            stream.blocked.as_ref().is_some_and(|blocked| blocked.required <= inserted)
+        };
+        let stream = self.streams.iter_mut().find(is_ready)?;
+        let blocked = stream.blocked.take()?;
+        Some((stream.id, blocked.input, blocked.ends))
     }
 
     fn next_part<'i, S>(
@@ -54,7 +73,7 @@ impl Core {
         input: &mut &'i [u8],
         ends: bool,
         turn: Turn<'_>,
-        decode: impl FnOnce(&mut Decoder, &[u8], bool) -> Result<S, DecodeError>,
+        decode: impl FnOnce(&Section<'_>, bool) -> Result<S, DecodeError>,
     ) -> Result<Part<'i, S>, ConnectionError> {
         let section_bytes_max = turn.limits.head_bytes.saturating_mul(SECTION_BYTES_FACTOR) as u64;
         loop {
@@ -63,28 +82,40 @@ impl Core {
                 *input = &[];
                 return Ok(Part::None);
             };
-            let Stream { reader, progress, has_ended, .. } = state;
+            if let Some(blocked) = &mut state.blocked {
+                blocked.input.extend_from_slice(std::mem::take(input));
+                blocked.ends |= ends;
+                self.check_stored(section_bytes_max)?;
+                return Ok(Part::None);
+            }
+            let Stream { reader, progress, has_ended, blocked, .. } = state;
             let accept = |kind, length| accept(self.side, kind, length, progress, section_bytes_max);
             let frame = reader.read(input, accept)?;
-            let ends = ends && input.is_empty();
+            let is_last = ends && input.is_empty();
             match frame {
                 Some(Frame::Whole(_, section)) => {
+                    let bytes = section;
+                    let section = self.decoder.section(bytes).map_err(|_| UNDECODABLE)?;
+                    if section.is_blocked() {
+                        *blocked =
+                            Some(Box::new(block(section.required(), bytes, std::mem::take(input), ends)));
+                        self.check_blocked(section_bytes_max)?;
+                        return Ok(Part::None);
+                    }
                     let is_trailer = progress.receiving == Receiving::Body;
-                    let section = decode(&mut self.decoder, section, is_trailer).map_err(|_| {
-                        let reason = "a field section cannot be decoded";
-                        ConnectionError::new(ErrorCode::QPACK_DECOMPRESSION_FAILED, reason)
-                    })?;
-                    *has_ended = ends;
-                    return Ok(Part::Section { section, ends });
+                    let decoded = decode(&section, is_trailer).map_err(|_| UNDECODABLE)?;
+                    section.acknowledge(stream, &mut self.own[Own::Decoder as usize]);
+                    *has_ended = is_last;
+                    return Ok(Part::Section { section: decoded, ends: is_last });
                 }
                 Some(Frame::Piece(data)) if !data.is_empty() => {
-                    state.end_if(ends)?;
-                    return Ok(Part::Data { data, ends });
+                    state.end_if(is_last)?;
+                    return Ok(Part::Data { data, ends: is_last });
                 }
                 Some(Frame::Piece(_) | Frame::Ignored) => {
                     self.allowances.count_frame(&turn.limits.http2, turn.now)?;
                 }
-                None if ends => {
+                None if is_last => {
                     state.end_if(true)?;
                     return Ok(Part::End);
                 }
@@ -98,9 +129,19 @@ impl Core {
         }
     }
 
-    /// Checks what is stored of incomplete sections.
+    /// Checks how many streams wait for entries, and what is stored for them.
+    fn check_blocked(&self, section_bytes_max: u64) -> Result<(), ConnectionError> {
+        let blocked = self.streams.iter().filter(|stream| stream.blocked.is_some()).count();
+        // RFC 9204 §2.1.2.
+        if blocked > BLOCKED_STREAMS as usize {
+            return Err(UNDECODABLE);
+        }
+        self.check_stored(section_bytes_max)
+    }
+
+    /// Checks what is stored of incomplete sections, and after those that wait for entries.
     fn check_stored(&self, section_bytes_max: u64) -> Result<(), ConnectionError> {
-        let stored: usize = self.streams.iter().map(|stream| stream.reader.stored_bytes()).sum();
+        let stored: usize = self.streams.iter().map(Stream::stored_bytes).sum();
         if stored as u64 > section_bytes_max.saturating_mul(SECTIONS_FACTOR) {
             let reason = "too many field sections are incomplete";
             return Err(ConnectionError::new(ErrorCode::EXCESSIVE_LOAD, reason));
@@ -108,6 +149,19 @@ impl Core {
         Ok(())
     }
 }
+
+/// Returns what waits for entries: the frame of a section again, and what comes after it.
+fn block(required: u64, section: &[u8], rest: &[u8], ends: bool) -> BlockedInput {
+    let mut input = BytesMut::with_capacity(section.len() + rest.len() + 16);
+    put_head(kind::HEADERS, section.len() as u64, &mut input);
+    input.extend_from_slice(section);
+    input.extend_from_slice(rest);
+    BlockedInput { required, input, ends }
+}
+
+/// A section that cannot be decoded, for which the state of the table cannot be known.
+const UNDECODABLE: ConnectionError =
+    ConnectionError::new(ErrorCode::QPACK_DECOMPRESSION_FAILED, "a field section cannot be decoded");
 
 impl Stream {
     /// Notes the end of the stream, if this is it. No frame may be cut off: a proxy that passes on such a message as complete can be used

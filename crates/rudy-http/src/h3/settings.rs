@@ -2,9 +2,12 @@
 
 use bytes::BytesMut;
 
+use super::core::{BLOCKED_STREAMS, TABLE_BYTES};
 use super::frame::{kind, put_head};
 use super::{ConnectionError, ErrorCode, varint};
 
+const QPACK_MAX_TABLE_CAPACITY: u64 = 0x1;
+const QPACK_BLOCKED_STREAMS: u64 = 0x7;
 const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
 const ENABLE_CONNECT_PROTOCOL: u64 = 0x8;
 
@@ -13,7 +16,7 @@ fn is_of_http2(id: u64) -> bool {
     matches!(id, 0x2..=0x5)
 }
 
-/// What this side uses of the settings of the peer: nothing else without datagrams and a dynamic table of its own.
+/// What this side uses of the settings of the peer: nothing else, because it sends no datagrams, and fields without a dynamic table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct PeerSettings {
     /// Whether the peer is a server that accepts requests for tunnels (RFC 9220 §3).
@@ -38,7 +41,7 @@ pub(super) fn read_settings(mut payload: &[u8]) -> Result<PeerSettings, Connecti
     Ok(settings)
 }
 
-/// What this side sends in its SETTINGS. The rest are the defaults of RFC 9114 §7.2.4.1 and RFC 9204 §5: no dynamic table.
+/// What this side sends in its SETTINGS. The rest are the limits of the dynamic table (RFC 9204 §5).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnSettings {
     /// The maximum size of a decoded field section, where each field counts 32 bytes more.
@@ -50,6 +53,8 @@ pub(super) struct OwnSettings {
 impl OwnSettings {
     pub(super) fn encode(self, out: &mut BytesMut) {
         let parameters = [
+            Some((QPACK_MAX_TABLE_CAPACITY, TABLE_BYTES.into())),
+            Some((QPACK_BLOCKED_STREAMS, BLOCKED_STREAMS.into())),
             Some((MAX_FIELD_SECTION_SIZE, self.field_section_bytes.min(varint::MAX))),
             self.accepts_tunnels.then_some((ENABLE_CONNECT_PROTOCOL, 1)),
         ];
@@ -68,10 +73,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_have_a_limit_and_tunnels() {
-        for (accepts_tunnels, expected) in
-            [(false, &[4, 5, 6, 0x80, 0, 0x40, 0][..]), (true, &[4, 7, 6, 0x80, 0, 0x40, 0, 8, 1])]
-        {
+    fn settings_have_limits_and_tunnels() {
+        for (accepts_tunnels, expected) in [
+            (false, &[4, 10, 1, 0x50, 0, 7, 16, 6, 0x80, 0, 0x40, 0][..]),
+            (true, &[4, 12, 1, 0x50, 0, 7, 16, 6, 0x80, 0, 0x40, 0, 8, 1]),
+        ] {
             let mut out = BytesMut::new();
             OwnSettings { field_section_bytes: 16_384, accepts_tunnels }.encode(&mut out);
             assert_eq!(out, expected);

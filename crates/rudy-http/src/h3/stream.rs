@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use bytes::BytesMut;
+
 use super::Priority;
 use super::reader::FrameReader;
 use crate::progress::{Progress, Receiving};
@@ -19,14 +21,40 @@ pub(super) struct Stream {
     pub(super) since: Option<Instant>,
     /// Whether the peer has ended its side of the stream, which no frame does.
     pub(super) has_ended: bool,
+    /// What waits for entries of the dynamic table.
+    pub(super) blocked: Option<Box<BlockedInput>>,
     /// Whether the head of a DATA frame was sent that contains all of the body.
     pub(super) is_framed: bool,
+}
+
+/// The input of a stream from a section on that cannot be decoded yet.
+#[derive(Debug)]
+pub(super) struct BlockedInput {
+    /// How many entries must have been inserted.
+    pub(super) required: u64,
+    pub(super) input: BytesMut,
+    /// Whether the stream ends behind it.
+    pub(super) ends: bool,
 }
 
 impl Stream {
     pub(super) fn new(id: u64, progress: Progress, since: Option<Instant>) -> Self {
         let reader = FrameReader::default();
-        Self { id, reader, progress, priority: None, since, has_ended: false, is_framed: false }
+        Self {
+            id,
+            reader,
+            progress,
+            priority: None,
+            since,
+            has_ended: false,
+            blocked: None,
+            is_framed: false,
+        }
+    }
+
+    /// Returns how much of the input is stored.
+    pub(super) fn stored_bytes(&self) -> usize {
+        self.reader.stored_bytes() + self.blocked.as_ref().map_or(0, |blocked| blocked.input.len())
     }
 }
 
@@ -92,6 +120,10 @@ impl Streams {
         Some(removed)
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.all.iter_mut()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
         self.all.iter()
     }
@@ -105,8 +137,10 @@ impl Streams {
     /// Returns the heap memory in bytes.
     #[cfg(test)]
     pub(super) fn heap_bytes(&self) -> usize {
-        let readers: usize = self.all.iter().map(|stream| stream.reader.heap_bytes()).sum();
-        self.all.capacity() * size_of::<Stream>() + readers
+        let of_blocked = |blocked: &BlockedInput| blocked.input.capacity() + size_of::<BlockedInput>();
+        let of_stream =
+            |stream: &Stream| stream.reader.heap_bytes() + stream.blocked.as_deref().map_or(0, of_blocked);
+        self.all.capacity() * size_of::<Stream>() + self.all.iter().map(of_stream).sum::<usize>()
     }
 
     /// Checks the number of streams whose head is due.

@@ -75,6 +75,6 @@ fn fields(section: &[u8]) -> Vec<String> {
             fields.push(format!("{}: {}", name.escape_ascii(), value.escape_ascii()));
         }
     };
-    Decoder::default().decode(section, &mut Vec::new(), &mut field).unwrap();
+    Decoder::new(0).section(section).unwrap().decode(&mut Vec::new(), &mut field).unwrap();
     fields
 }

@@ -1,6 +1,6 @@
 //! The streams on which the peer sends what does not belong to a request (RFC 9114 §6.2).
 
-use super::core::{Core, STREAM_STEP, Side, StreamEnd, Turn, initiator};
+use super::core::{Core, Own, STREAM_STEP, Side, StreamEnd, Turn, initiator};
 use super::frame::kind;
 use super::reader::{Frame, FrameReader, Payload};
 use super::receive::NOT_ALLOWED_PUSH;
@@ -14,6 +14,9 @@ pub const UNIDIRECTIONAL_STREAMS: u32 = 16;
 
 /// The maximum size of a frame on the control stream that is stored. Settings have a few parameters, and a priority has less than 16 bytes.
 const CONTROL_BYTES_MAX: u64 = 1024;
+
+/// Instructions that arrive at once and count as one frame: an encoder inserts several fields of a request.
+const INSTRUCTIONS_FOR_FRAME: usize = 4;
 
 /// The types of streams (RFC 9114 §11.2.4, RFC 9204 §8.2).
 pub(super) mod stream_kind {
@@ -196,11 +199,14 @@ impl Core {
                 control
             }
             Role::Encoder => {
-                let count = self.decoder.receive_instructions(std::mem::take(input)).map_err(|_| {
+                let (given, out) = (input.len(), &mut self.own[Own::Decoder as usize]);
+                let count = self.decoder.receive_instructions(std::mem::take(input), out).map_err(|_| {
                     let reason = "an invalid instruction on the encoder stream";
                     ConnectionError::new(ErrorCode::QPACK_ENCODER_STREAM_ERROR, reason)
                 })?;
-                self.count_instructions(count, turn)?
+                self.check_own()?;
+                self.count_read(given, self.decoder.is_between_instructions(), turn)?;
+                self.count_instructions(count.div_ceil(INSTRUCTIONS_FOR_FRAME), turn)?
             }
             Role::Decoder => {
                 let count = self.unidirectional.feedback.receive(std::mem::take(input)).map_err(|_| {
@@ -221,7 +227,7 @@ impl Core {
         Ok(control)
     }
 
-    /// Counts instructions, none of which has a purpose without a dynamic table.
+    /// Counts instructions as frames without purpose: no request pays for what needs the table.
     fn count_instructions(
         &mut self,
         count: usize,

@@ -10,25 +10,52 @@ const VALUE_MAX: u64 = 1 << 28;
 /// The maximum number of bytes after the prefix. Five hold 35 bits; more would be leading zeros only (§5.1).
 const CONTINUATION_BYTES_MAX: usize = 5;
 
+/// The largest integer of QPACK (RFC 9204 §4.1.1): a number of a stream, or a distance that has no limit. Nine bytes hold 63 bits.
+const LONG_VALUE_MAX: u64 = (1 << 62) - 1;
+const LONG_CONTINUATION_BYTES_MAX: usize = 9;
+
 /// Decodes the integer at the start of `input`, whose first byte has `prefix_bits` bits of it, and removes its bytes.
 #[inline]
 pub(crate) fn decode(input: &mut &[u8], prefix_bits: u32) -> Result<usize, DecodeError> {
+    let value = decode_up_to::<CONTINUATION_BYTES_MAX, VALUE_MAX>(input, prefix_bits)?;
+    usize::try_from(value).map_err(|_| DecodeError::IntegerTooLarge)
+}
+
+/// Decodes an integer of up to 62 bits.
+pub(crate) fn decode_long(input: &mut &[u8], prefix_bits: u32) -> Result<u64, DecodeError> {
+    decode_up_to::<LONG_CONTINUATION_BYTES_MAX, LONG_VALUE_MAX>(input, prefix_bits)
+}
+
+#[inline]
+fn decode_up_to<const BYTES_MAX: usize, const VALUE_MAX: u64>(
+    input: &mut &[u8],
+    prefix_bits: u32,
+) -> Result<u64, DecodeError> {
     let Some((&first, rest)) = input.split_first() else { return Err(DecodeError::Truncated) };
     *input = rest;
     let prefix_max = prefix_max(prefix_bits);
     let prefix = first & prefix_max;
-    if prefix < prefix_max { Ok(usize::from(prefix)) } else { decode_continuation(input, prefix) }
+    if prefix < prefix_max {
+        return Ok(u64::from(prefix));
+    }
+    decode_continuation::<BYTES_MAX, VALUE_MAX>(input, prefix)
 }
 
 /// Appends an integer whose prefix has `prefix_bits` bits. `pattern` has the bits before the prefix.
 #[inline]
 pub(crate) fn encode(value: usize, prefix_bits: u32, pattern: u8, out: &mut BytesMut) {
+    encode_long(value as u64, prefix_bits, pattern, out);
+}
+
+/// Appends an integer of up to 62 bits.
+#[inline]
+pub(crate) fn encode_long(value: u64, prefix_bits: u32, pattern: u8, out: &mut BytesMut) {
     let prefix_max = prefix_max(prefix_bits);
     match u8::try_from(value) {
         Ok(small) if small < prefix_max => out.put_u8(pattern | small),
         _ => {
             out.put_u8(pattern | prefix_max);
-            encode_continuation(value - usize::from(prefix_max), out);
+            encode_continuation(value - u64::from(prefix_max), out);
         }
     }
 }
@@ -37,21 +64,23 @@ fn prefix_max(prefix_bits: u32) -> u8 {
     u8::MAX >> (u8::BITS - prefix_bits)
 }
 
-fn decode_continuation(input: &mut &[u8], prefix: u8) -> Result<usize, DecodeError> {
+fn decode_continuation<const BYTES_MAX: usize, const VALUE_MAX: u64>(
+    input: &mut &[u8],
+    prefix: u8,
+) -> Result<u64, DecodeError> {
     let mut value = u64::from(prefix);
-    for index in 0..CONTINUATION_BYTES_MAX {
+    for index in 0..BYTES_MAX {
         let Some((&byte, rest)) = input.split_first() else { return Err(DecodeError::Truncated) };
         *input = rest;
         value += u64::from(byte & 0x7f) << (7 * index);
         if byte < 0x80 {
-            let is_small = value <= VALUE_MAX;
-            return usize::try_from(value).ok().filter(|_| is_small).ok_or(DecodeError::IntegerTooLarge);
+            return if value <= VALUE_MAX { Ok(value) } else { Err(DecodeError::IntegerTooLarge) };
         }
     }
     Err(DecodeError::IntegerTooLarge)
 }
 
-fn encode_continuation(mut value: usize, out: &mut BytesMut) {
+fn encode_continuation(mut value: u64, out: &mut BytesMut) {
     while value >= 0x80 {
         out.put_u8(value.to_le_bytes()[0] | 0x80);
         value >>= 7;
@@ -94,6 +123,23 @@ mod tests {
                     assert_eq!(decode(&mut &bytes[..length], prefix_bits), Err(DecodeError::Truncated));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_long_integer_has_up_to_62_bits() {
+        for value in (0..62).flat_map(|bits| [(1 << bits) - 1, 1 << bits]).chain([LONG_VALUE_MAX]) {
+            for prefix_bits in 3..=8 {
+                let mut out = BytesMut::new();
+                encode_long(value, prefix_bits, 0, &mut out);
+                assert_eq!(decode_long(&mut &out[..], prefix_bits), Ok(value));
+                assert_eq!(decode_long(&mut &out[..out.len() - 1], prefix_bits), Err(DecodeError::Truncated));
+            }
+        }
+        let mut out = BytesMut::new();
+        encode_long(LONG_VALUE_MAX + 1, 7, 0, &mut out);
+        for bytes in [&out[..], &[&[0x7f][..], &[0xff; 9], &[0]].concat()] {
+            assert_eq!(decode_long(&mut &bytes[..], 7), Err(DecodeError::IntegerTooLarge));
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) mod integer;
 mod properties;
 pub(crate) mod static_table;
 pub(crate) mod string;
-mod table;
+pub(crate) mod table;
 
 pub use self::decode_error::DecodeError;
 pub use self::decoder::Decoder;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// The size that an entry counts in addition to its name and value (§4.1).
-pub(super) const ENTRY_BYTES: usize = 32;
+pub(crate) const ENTRY_BYTES: usize = 32;
 
 /// The smallest buffer for names and values: the fields of a small response.
 const TEXT_BYTES_MIN: usize = 128;
@@ -14,7 +14,7 @@ const TEXT_BYTES_MIN: usize = 128;
 /// is needed: a ring buffer would need less copying, but would split some names and values. The buffer grows by a quarter,
 /// up to the maximum size, and an empty table has no heap memory.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Names and values, those of the oldest entry first.
     text: Vec<u8>,
     /// The position of the start of `text` in all names and values so far, modulo 2^32.
@@ -35,7 +35,7 @@ struct Entry {
 
 impl Table {
     /// `max_size` is in bytes, by the rules of §4.1.
-    pub(super) fn new(max_size: u32) -> Self {
+    pub(crate) fn new(max_size: u32) -> Self {
         Self {
             text: Vec::new(),
             text_start: 0,
@@ -45,17 +45,17 @@ impl Table {
         }
     }
 
-    pub(super) fn max_size(&self) -> usize {
+    pub(crate) fn max_size(&self) -> usize {
         self.max_size
     }
 
     /// Returns the number of entries.
-    pub(super) fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.entries.len()
     }
 
     /// Changes the maximum size, and evicts the entries above it (§4.3).
-    pub(super) fn set_max_size(&mut self, max_size: usize) {
+    pub(crate) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size;
         self.evict_to(max_size);
         if self.text.capacity() > max_size.max(TEXT_BYTES_MIN) {
@@ -67,7 +67,7 @@ impl Table {
 
     /// Adds an entry, and evicts the oldest ones that do not fit beside it. An entry that is larger than the table empties
     /// the table (§4.4).
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
+    pub(crate) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let text_bytes = name.len() + value.len();
         let Some(space) = self.max_size.checked_sub(text_bytes + ENTRY_BYTES) else {
             return self.evict_to(0);
@@ -87,14 +87,14 @@ impl Table {
 
     /// Returns the name and the value of an entry. The newest has the index 0.
     #[inline]
-    pub(super) fn field(&self, index: usize) -> Option<(&[u8], &[u8])> {
+    pub(crate) fn field(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let index = self.entries.len().checked_sub(index + 1)?;
         let entry = self.entries.get(index)?;
         self.text[self.offset(entry.start)..self.end(index)].split_at_checked(entry.name_bytes as usize)
     }
 
     /// Returns the heap memory, in bytes.
-    pub(super) fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.text.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 
@@ -151,12 +151,12 @@ fn position(length: usize) -> u32 {
 
 #[cfg(test)]
 impl Table {
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     /// All fields, the newest first.
-    pub(super) fn fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub(crate) fn fields(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         (0..)
             .map_while(|index| self.field(index))
             .map(|(name, value)| (name.to_vec(), value.to_vec()))

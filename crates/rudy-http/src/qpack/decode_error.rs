@@ -12,9 +12,26 @@ pub enum DecodeError {
     /// An index is beyond the last entry of the static table (§3.1).
     #[error("an index is beyond the last entry of the static table")]
     IndexOutOfRange,
-    /// A section or an instruction needs entries of the dynamic table, whose capacity is 0 (§3.2.3).
-    #[error("a reference to the dynamic table, whose capacity is 0")]
-    NoDynamicTable,
+    /// A reference to an entry of the dynamic table that was evicted, was not inserted, or that the section must not need (§2.2.1).
+    #[error(
+        "a reference to an entry that the dynamic table does not have, or that the section must not need"
+    )]
+    NoEntry,
+    /// The Required Insert Count of a section is impossible with this table (§4.5.1.1).
+    #[error("the Required Insert Count of a section is impossible with this table")]
+    RequiredInsertCount,
+    /// The Base of a section is negative (§4.5.1.2).
+    #[error("the Base of a section is negative")]
+    NegativeBase,
+    /// The capacity of the dynamic table is above the limit in the settings (§4.3.1).
+    #[error("the capacity of the dynamic table is above SETTINGS_QPACK_MAX_TABLE_CAPACITY")]
+    CapacityTooLarge,
+    /// An entry is larger than the dynamic table (§3.2.2).
+    #[error("an entry is larger than the dynamic table")]
+    EntryTooLarge,
+    /// An instruction is larger than an entry can make it.
+    #[error("an instruction is larger than an entry can make it")]
+    InstructionTooLarge,
     /// The peer acknowledges entries of a dynamic table that this side does not use (§4.4).
     #[error("an acknowledgement of entries that were never sent")]
     NothingToAcknowledge,

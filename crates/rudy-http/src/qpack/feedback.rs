@@ -1,11 +1,37 @@
-//! Reads the decoder stream of the peer (RFC 9204 §4.4).
+//! The decoder streams of both sides (RFC 9204 §4.4).
+
+use bytes::BytesMut;
 
 use super::DecodeError;
+use crate::hpack::integer;
+
+/// The bits before a number, and the number of its bits in the first byte: of the stream of a section that is decoded (§4.4.1), of a stream
+/// whose sections are not (§4.4.2), and of inserted entries (§4.4.3).
+const ACKNOWLEDGEMENT: (u8, u32) = (0x80, 7);
+const CANCELLATION: (u8, u32) = (0x40, 6);
+const INCREMENT: (u8, u32) = (0, 6);
+
+/// Appends a Section Acknowledgment.
+pub(super) fn put_acknowledgement(stream: u64, out: &mut BytesMut) {
+    integer::encode_long(stream, ACKNOWLEDGEMENT.1, ACKNOWLEDGEMENT.0, out);
+}
+
+/// Appends a Stream Cancellation.
+pub(super) fn put_cancellation(stream: u64, out: &mut BytesMut) {
+    integer::encode_long(stream, CANCELLATION.1, CANCELLATION.0, out);
+}
+
+/// Appends an Insert Count Increment, unless it is 0.
+pub(super) fn put_increment(inserted: u64, out: &mut BytesMut) {
+    if inserted > 0 {
+        integer::encode_long(inserted, INCREMENT.1, INCREMENT.0, out);
+    }
+}
 
 /// The maximum number of bytes of the number of a stream after its prefix: 62 bits.
 const CONTINUATION_BYTES_MAX: u8 = 9;
 
-/// The state of the decoder stream. Without a dynamic table, only Stream Cancellation is valid (§4.4.2), and without a meaning.
+/// The state of the decoder stream of the peer. Without a dynamic table for what this side sends, only Stream Cancellation is valid (§4.4.2), and without a meaning.
 #[derive(Debug, Default)]
 pub(crate) struct Feedback {
     /// The number of bytes after the prefix of an incomplete number; `None` between instructions.

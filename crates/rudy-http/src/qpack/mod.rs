@@ -1,7 +1,7 @@
 //! QPACK, the compression of fields in HTTP/3 (RFC 9204).
 //!
-//! A [`Decoder`] decodes the field sections of a connection. Its dynamic table has a capacity of 0, so that each section is independent
-//! of the others and of the streams for instructions. Sections that are encoded with [`encode_stateless`] are valid on all connections.
+//! A [`Decoder`] decodes the field sections of a connection, with the dynamic table that the peer fills. Sections that are encoded with
+//! [`encode_stateless`] do not use that of the peer, so that they are valid on all connections.
 //!
 //! ```
 //! use rudy_http::qpack::{Decoder, encode_stateless, put_prefix};
@@ -12,8 +12,9 @@
 //! encode_stateless(b"server", b"Rudy", &mut section);
 //! assert_eq!(section.len(), 3 + 7);
 //!
-//! let (mut decoder, mut fields) = (Decoder::default(), Vec::new());
-//! decoder.decode(&section, &mut Vec::new(), &mut |name, value| fields.push((name.to_vec(), value.to_vec())))?;
+//! let (decoder, mut fields) = (Decoder::new(4096), Vec::new());
+//! let section = decoder.section(&section)?;
+//! section.decode(&mut Vec::new(), &mut |name, value| fields.push((name.to_vec(), value.to_vec())))?;
 //! assert_eq!(fields[0], (b":status".to_vec(), b"200".to_vec()));
 //! assert_eq!(fields[1], (b"server".to_vec(), b"Rudy".to_vec()));
 //! # Ok::<(), rudy_http::qpack::DecodeError>(())
@@ -23,12 +24,13 @@ mod decode_error;
 mod decoder;
 mod encoder;
 mod feedback;
+mod instructions;
 #[cfg(test)]
 mod properties;
 mod static_table;
 
 pub use self::decode_error::DecodeError;
-pub use self::decoder::Decoder;
+pub use self::decoder::{Decoder, Section};
 pub(crate) use self::encoder::Qpack;
 pub use self::encoder::{encode_secret, encode_stateless, put_prefix};
 pub(crate) use self::feedback::Feedback;

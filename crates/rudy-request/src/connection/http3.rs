@@ -275,7 +275,7 @@ impl Http3 {
         now: Instant,
         observer: &mut impl Observer,
     ) -> Result<(), Failure> {
-        loop {
+        while !self.machine.is_blocked(stream) {
             let mut receiving = self.quic.recv_stream(quic_id(stream));
             let Ok(mut chunks) = receiving.read(true) else { return Ok(()) };
             let part = chunks.next(usize::MAX);
@@ -296,9 +296,30 @@ impl Http3 {
                 Err(ReadError::Blocked) => return Ok(()),
             }
         }
+        Ok(())
     }
 
+    /// Handles bytes of a stream, and continues with the streams whose heads have waited for them.
     fn receive_part(
+        &mut self,
+        stream: u64,
+        bytes: &[u8],
+        ends: bool,
+        limits: &Limits,
+        now: Instant,
+        observer: &mut impl Observer,
+    ) -> Result<(), Failure> {
+        self.receive_events(stream, bytes, ends, limits, now, observer)?;
+        while quic_id(stream).dir() == Dir::Uni
+            && let Some((stream, bytes, ends)) = self.machine.resume()
+        {
+            self.receive_events(stream, &bytes, ends, limits, now, observer)?;
+            self.read(stream, limits, now, observer)?;
+        }
+        Ok(())
+    }
+
+    fn receive_events(
         &mut self,
         stream: u64,
         mut bytes: &[u8],

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use bytes::BytesMut;
 use http::Version;
 use rudy_message::Framing;
 use rudy_message::text::read_trailers;
@@ -57,6 +58,19 @@ impl ClientConnection {
         }
     }
 
+    /// Whether a stream waits for entries of the dynamic table, which are in transit. What arrives for it is stored, so read no more of it
+    /// until [`Self::resume`] returns it.
+    #[must_use]
+    pub fn is_blocked(&self, stream: u64) -> bool {
+        self.core.is_blocked(stream)
+    }
+
+    /// Returns the next stream that is no longer blocked, with the input that it has to [receive](Self::receive) now, and whether it ends
+    /// after that. Call it after the input of the server's unidirectional streams, until it returns `None`.
+    pub fn resume(&mut self) -> Option<(u64, BytesMut, bool)> {
+        self.core.resume()
+    }
+
     /// Handles the end of what the server sends on a stream, without the rest: `RESET_STREAM`.
     ///
     /// # Errors
@@ -102,10 +116,10 @@ impl ClientConnection {
         buffers: &'e mut HeadBuffers,
         turn: Turn<'_>,
     ) -> Result<Option<Event<'e>>, ConnectionError> {
-        let part = self.core.receive_part(stream, input, ends, turn, |decoder, section, is_trailer| {
+        let part = self.core.receive_part(stream, input, ends, turn, |section, is_trailer| {
             let HeadBuffers { strings, head, .. } = &mut *buffers;
             let mut text = ResponseText::new(head, Version::HTTP_3, is_trailer);
-            decoder.decode(section, strings, &mut |name, value| text.field(name, value, turn.limits))?;
+            section.decode(strings, &mut |name, value| text.field(name, value, turn.limits))?;
             Ok(Section { checked: text.finish(turn.limits), is_trailer })
         })?;
         let event = match part {

@@ -80,7 +80,17 @@ impl Server {
         std::mem::take(&mut self.events)
     }
 
-    fn receive(&mut self, stream: u64, mut bytes: &[u8], ends: bool) -> Result<(), ConnectionError> {
+    fn receive(&mut self, stream: u64, bytes: &[u8], ends: bool) -> Result<(), ConnectionError> {
+        self.receive_one(stream, bytes, ends)?;
+        while stream & 2 != 0
+            && let Some((stream, input, ends)) = self.connection.resume()
+        {
+            self.receive_one(stream, &input, ends)?;
+        }
+        Ok(())
+    }
+
+    fn receive_one(&mut self, stream: u64, mut bytes: &[u8], ends: bool) -> Result<(), ConnectionError> {
         let mut buffers = std::mem::take(&mut self.buffers);
         let (now, limits) = (self.now, self.limits.clone());
         while let Some(event) =
@@ -282,6 +292,32 @@ fn a_response_has_a_head_a_body_and_an_end() {
     leads_to(400, &[status("200")], true, &[]);
 }
 
+/// The instructions insert `x: y`, which the head of the response needs.
+#[test]
+fn a_response_may_wait_for_entries_of_the_dynamic_table() {
+    let instructions = b"\x02\x3f\xe1\x1f\x41x\x01y";
+    let head = frame(kind::HEADERS, b"\x02\0\xd9\x80");
+    let response = [head.clone(), data(b"hi")].concat();
+    for pieces in [
+        [(7, &instructions[..], false), (GET, &response[..], true)],
+        [(GET, &response, true), (7, instructions, false)],
+    ] {
+        let (events, _, error) = outcome(&pieces);
+        assert_eq!(
+            (&events[..], error),
+            (&["0 200 Chunked", "0 \"hi\"", "0 end"].map(str::to_owned)[..], None)
+        );
+    }
+    let mut server = Server::new();
+    server.connection.output(Own::Decoder).clear();
+    server.send(GET, &head);
+    assert!(server.connection.is_blocked(GET));
+    server.send(7, instructions);
+    assert_eq!(server.connection.output(Own::Decoder).split()[..], [1, 0x80]);
+    server.connection.cancel(HEAD);
+    assert_eq!(server.connection.output(Own::Decoder).split()[..], [0x44]);
+}
+
 #[test]
 fn a_malformed_response_resets_its_stream() {
     let hi = data(b"hi");
@@ -375,7 +411,7 @@ fn violations_end_the_connection() {
         (CONTROL, control(&[id(kind::GOAWAY, 2)]), false, id_error),
         (CONTROL, control(&[id(kind::GOAWAY, 4), id(kind::GOAWAY, 8)]), false, id_error),
         (CONTROL, [&[0][..], &frame(kind::SETTINGS, &[8, 2])].concat(), false, ErrorCode::SETTINGS_ERROR),
-        (7, vec![2, 0xff], false, ErrorCode::QPACK_ENCODER_STREAM_ERROR),
+        (7, vec![2, 0x80], false, ErrorCode::QPACK_ENCODER_STREAM_ERROR),
         (7, vec![3, 0x80], false, ErrorCode::QPACK_DECODER_STREAM_ERROR),
     ] {
         let (_, _, error) = outcome(&[(stream, &bytes, ends)]);

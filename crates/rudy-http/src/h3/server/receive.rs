@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use bytes::BytesMut;
+
 use super::event::Event;
 use super::{ServerConnection, Shutdown, StreamEnd};
 use crate::Limits;
@@ -46,6 +48,19 @@ impl ServerConnection {
             initiator::CLIENT => self.receive_unidirectional(stream, input, ends, turn),
             _ => Err(ConnectionError::new(ErrorCode::STREAM_CREATION_ERROR, "a stream of this side")),
         }
+    }
+
+    /// Whether a stream waits for entries of the dynamic table, which are in transit. What arrives for it is stored, so read no more of it
+    /// until [`Self::resume`] returns it.
+    #[must_use]
+    pub fn is_blocked(&self, stream: u64) -> bool {
+        self.core.is_blocked(stream)
+    }
+
+    /// Returns the next stream that is no longer blocked, with the input that it has to [receive](Self::receive) now, and whether it ends
+    /// after that. Call it after the input of the client's unidirectional streams, until it returns `None`.
+    pub fn resume(&mut self) -> Option<(u64, BytesMut, bool)> {
+        self.core.resume()
     }
 
     /// Handles the end of what the client sends on a stream, without the rest: `RESET_STREAM`.
@@ -96,7 +111,7 @@ impl ServerConnection {
         turn: Turn<'_>,
     ) -> Result<Option<Event<'static>>, ConnectionError> {
         self.open_up_to(stream, turn)?;
-        let Some(state) = self.core.streams.remove(stream) else {
+        let Some(state) = self.core.remove(stream) else {
             self.core.allowances.count_frame(&turn.limits.http2, turn.now)?;
             return Ok(None);
         };
@@ -117,10 +132,10 @@ impl ServerConnection {
     ) -> Result<Option<Event<'e>>, ConnectionError> {
         self.open_up_to(stream, turn)?;
         let (accepts_tunnels, head_bytes) = (self.accepts_tunnels, turn.limits.head_bytes);
-        let part = self.core.receive_part(stream, input, ends, turn, |decoder, section, is_trailer| {
+        let part = self.core.receive_part(stream, input, ends, turn, |section, is_trailer| {
             let HeadBuffers { strings, parts, head } = &mut *buffers;
             let mut text = HeadText::new(parts, is_trailer, head_bytes);
-            decoder.decode(section, strings, &mut |name, value| text.field(name, value))?;
+            section.decode(strings, &mut |name, value| text.field(name, value))?;
             let (priority, is_head, is_tunnel) = (text.priority, text.is_head(), text.is_tunnel());
             let written = if is_trailer {
                 text.write_trailers(head)
@@ -181,10 +196,10 @@ impl ServerConnection {
             let id = self.next_stream;
             self.next_stream += STREAM_STEP;
             if matches!(self.shutdown, Shutdown::Final(_)) {
-                self.core.ends.push_back((id, StreamEnd::Reset(ErrorCode::REQUEST_REJECTED)));
+                self.core.reject(id);
                 self.core.allowances.count_frame(&turn.limits.http2, turn.now)?;
             } else if self.core.streams.len() >= turn.limits.http2.streams as usize {
-                self.core.ends.push_back((id, StreamEnd::Reset(ErrorCode::REQUEST_REJECTED)));
+                self.core.reject(id);
                 self.core.allowances.count_reset(&turn.limits.http2, turn.now)?;
             } else {
                 self.core.streams.push(Stream::new(id, Progress::before_request(), Some(turn.now)));

@@ -107,7 +107,7 @@ impl ServerConnection {
             return;
         }
         self.core.ends.push_back((stream, StreamEnd::Finish));
-        match self.core.streams.remove(stream) {
+        match self.core.remove(stream) {
             Some(state) if state.has_ended => self.core.allowances.count_end(),
             _ => self.core.ends.push_back((stream, StreamEnd::Stop(ErrorCode::NO_ERROR))),
         }

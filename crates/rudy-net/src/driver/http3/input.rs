@@ -74,6 +74,23 @@ impl Http3 {
             && let Some(stream) = self.streams.protocol.readable.pop_front()
         {
             self.read_stream(stream, connection, poll_cx, scratch)?;
+            if quic_id(stream).dir() == Dir::Uni {
+                self.resume(connection, poll_cx, scratch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Continues with the streams whose heads have waited for what has arrived on another stream.
+    fn resume<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S, Quic>,
+        poll_cx: &mut PollContext<'_, '_>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Fault> {
+        while let Some((stream, bytes, ends)) = self.machine().resume() {
+            self.receive(stream, &bytes, ends, connection, poll_cx, scratch)?;
+            self.streams.protocol.readable.push_back(stream);
         }
         Ok(())
     }
@@ -87,7 +104,10 @@ impl Http3 {
         scratch: &mut Scratch,
     ) -> Result<(), Fault> {
         let most = connection.info.limits.http.http2.stream_window_bytes as usize;
-        while self.streams.stored_of(stream) < most && !poll_cx.budget.is_spent() {
+        while self.streams.stored_of(stream) < most
+            && !poll_cx.budget.is_spent()
+            && !self.machine().is_blocked(stream)
+        {
             match next(&mut connection.io.machine, stream) {
                 Part::Data(bytes) => {
                     poll_cx.received(bytes.len() as u64);

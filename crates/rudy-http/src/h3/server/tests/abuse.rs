@@ -34,8 +34,8 @@ fn frames_without_purpose_are_limited() {
         ("unknown frames on the control stream", CONTROL, &frame(0x21, b"")),
         ("unknown frames on a request", 0, &frame(0x21, b"x")),
         ("empty DATA", 0, &data(b"")),
-        ("instructions for the encoder", ENCODER, &[0x20]),
-        ("instructions for the decoder", DECODER, &[0x40]),
+        ("instructions of the encoder", ENCODER, &[0x20]),
+        ("instructions of the decoder", DECODER, &[0x40]),
     ] {
         let count = repeat(name, |client, count| {
             if count == 0 {

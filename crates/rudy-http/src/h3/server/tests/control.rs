@@ -129,7 +129,8 @@ fn streams_without_a_type_are_limited() {
 fn invalid_instructions_of_qpack_end_the_connection() {
     for (stream, bytes, code) in [
         (ENCODER, &b"\x20\x20"[..], None),
-        (ENCODER, b"\x21", Some(ErrorCode::QPACK_ENCODER_STREAM_ERROR)),
+        (ENCODER, b"\x3f\xe1\x1f", None),
+        (ENCODER, b"\x3f\xe2\x1f", Some(ErrorCode::QPACK_ENCODER_STREAM_ERROR)),
         (ENCODER, b"\x41a\x01b", Some(ErrorCode::QPACK_ENCODER_STREAM_ERROR)),
         (DECODER, b"\x40\x7f\x80\x01", None),
         (DECODER, b"\x80", Some(ErrorCode::QPACK_DECODER_STREAM_ERROR)),

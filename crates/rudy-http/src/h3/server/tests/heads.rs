@@ -41,7 +41,7 @@ fn a_malformed_head_resets_its_stream() {
 
 #[test]
 fn a_section_that_cannot_be_decoded_ends_the_connection() {
-    for section in [&b""[..], b"\0", b"\x02\0\x80", b"\0\0\x80", b"\0\0\xff\x24", b"\0\0\x51\x05/"] {
+    for section in [&b""[..], b"\0", b"\x01\0", b"\x02\x81", b"\0\0\x80", b"\0\0\xff\x24", b"\0\0\x51\x05/"] {
         let bytes = frame(kind::HEADERS, section);
         end_connection(&[(0, &bytes, false)], ErrorCode::QPACK_DECOMPRESSION_FAILED);
     }

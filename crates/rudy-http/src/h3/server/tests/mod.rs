@@ -7,6 +7,7 @@ mod frames;
 mod heads;
 mod memory;
 mod properties;
+mod qpack;
 mod responses;
 mod shutdown;
 
@@ -95,7 +96,17 @@ impl Client {
         self.try_send(stream, bytes, false).unwrap_err().code
     }
 
-    fn receive(&mut self, stream: u64, mut bytes: &[u8], ends: bool) -> Result<(), ConnectionError> {
+    fn receive(&mut self, stream: u64, bytes: &[u8], ends: bool) -> Result<(), ConnectionError> {
+        self.receive_one(stream, bytes, ends)?;
+        while stream & 2 != 0
+            && let Some((stream, input, ends)) = self.connection.resume()
+        {
+            self.receive_one(stream, &input, ends)?;
+        }
+        Ok(())
+    }
+
+    fn receive_one(&mut self, stream: u64, mut bytes: &[u8], ends: bool) -> Result<(), ConnectionError> {
         let mut buffers = std::mem::take(&mut self.buffers);
         let (now, limits) = (self.now, self.limits.clone());
         while let Some(event) =
@@ -275,7 +286,7 @@ fn a_request_is_answered() {
 #[test]
 fn the_streams_of_the_server_begin_with_their_types_and_settings() {
     let mut client = Client::connected(Limits::default());
-    let settings = [0, 4, 5, 6, 0x80, 0, 0x40, 0];
+    let settings = [0, 4, 10, 1, 0x50, 0, 7, 16, 6, 0x80, 0, 0x40, 0];
     for (own, bytes) in [(Own::Control, &settings[..]), (Own::Encoder, &[2]), (Own::Decoder, &[3])] {
         assert_eq!(client.connection.output(own), bytes);
     }

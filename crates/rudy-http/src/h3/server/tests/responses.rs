@@ -147,7 +147,7 @@ fn the_date_is_added_once() {
             }
         };
         // The type and the length of the frame have three bytes.
-        Decoder::default().decode(&client.out[3..], &mut Vec::new(), &mut field).unwrap();
+        Decoder::new(0).section(&client.out[3..]).unwrap().decode(&mut Vec::new(), &mut field).unwrap();
         dates
     };
     assert_eq!(dates(&HeaderMap::new()), ["Thu, 01 Jan 1970 00:00:00 GMT"]);
