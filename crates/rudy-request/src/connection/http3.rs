@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -30,6 +30,8 @@ thread_local! {
 
 /// The state of HTTP/3.
 pub(super) struct Http3 {
+    /// The socket of the transport, for the last datagram: unlike TCP, no kernel tells the server of the end.
+    socket: OwnedFd,
     endpoint: quinn_proto::Endpoint,
     quic: quinn_proto::Connection,
     handle: ConnectionHandle,
@@ -76,6 +78,7 @@ impl Http3 {
             .connect(now, config.map_err(io::Error::other)?, remote, &name)
             .map_err(io::Error::other)?;
         Ok(Self {
+            socket: transport.as_fd().try_clone_to_owned()?,
             endpoint,
             quic,
             handle,
@@ -158,23 +161,10 @@ impl Http3 {
         }
     }
 
-    /// Announces the end of the connection.
-    pub(super) fn close(&mut self, transport: &Transport) {
-        let now = Instant::now();
-        self.quic.close(now, code(ErrorCode::NO_ERROR), Bytes::new());
-        // The socket closes in any case.
-        let _ = self.send(transport, now);
-    }
-
     /// Sends and receives as much as possible without waiting. Returns whether something was received.
-    pub(super) fn drive(
-        &mut self,
-        transport: &Transport,
-        limits: &Limits,
-        observer: &mut impl Observer,
-    ) -> Result<bool, Failure> {
+    pub(super) fn drive(&mut self, limits: &Limits, observer: &mut impl Observer) -> Result<bool, Failure> {
         let now = Instant::now();
-        let received = self.receive(transport, now, observer).map_err(Failure::Read)?;
+        let received = self.receive(now, observer).map_err(Failure::Read)?;
         if self.quic.poll_timeout().is_some_and(|due| due <= now) {
             self.quic.handle_timeout(now);
         }
@@ -182,7 +172,7 @@ impl Http3 {
             self.handle(event, limits, now, observer)?;
         }
         self.flush();
-        self.send(transport, now).map_err(Failure::Write)?;
+        self.send(now).map_err(Failure::Write)?;
         match self.lost.take() {
             Some(failure) if !self.is_idle() || !self.is_connected => Err(failure),
             lost => {
@@ -198,14 +188,9 @@ impl Http3 {
     }
 
     /// Receives the datagrams of one call.
-    fn receive(
-        &mut self,
-        transport: &Transport,
-        now: Instant,
-        observer: &mut impl Observer,
-    ) -> io::Result<bool> {
+    fn receive(&mut self, now: Instant, observer: &mut impl Observer) -> io::Result<bool> {
         RECEIVED.with_borrow_mut(|received| {
-            match self.datagrams.receive(&transport.as_fd(), received) {
+            match self.datagrams.receive(&self.socket, received) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
@@ -360,8 +345,7 @@ impl Http3 {
     }
 
     /// Sends the datagrams that are due.
-    pub(super) fn send(&mut self, transport: &Transport, now: Instant) -> io::Result<()> {
-        let socket = transport.as_fd();
+    pub(super) fn send(&mut self, now: Instant) -> io::Result<()> {
         let segments = self.datagrams.segments_max().min(SEGMENTS_MAX);
         loop {
             let next = |quic: &mut quinn_proto::Connection| {
@@ -372,13 +356,24 @@ impl Http3 {
                 self.exchange_events();
                 return Ok(());
             };
-            match self.datagrams.send(&socket, &transmit, &contents[..transmit.size]) {
+            match self.datagrams.send(&self.socket, &transmit, &contents[..transmit.size]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.unsent = Some((transmit, contents));
                     return Ok(());
                 }
                 sent => sent?,
             }
+        }
+    }
+}
+
+impl Drop for Http3 {
+    /// Announces the end of the connection.
+    fn drop(&mut self) {
+        if self.lost.is_none() {
+            let now = Instant::now();
+            self.quic.close(now, code(ErrorCode::NO_ERROR), Bytes::new());
+            let _best_effort = self.send(now);
         }
     }
 }

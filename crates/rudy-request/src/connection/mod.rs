@@ -184,7 +184,7 @@ impl Connection {
     pub fn flush(&mut self) {
         if let Protocol::Http3(http3) = &mut self.protocol {
             http3.flush();
-            if let Err(error) = http3.send(&self.transport, Instant::now()) {
+            if let Err(error) = http3.send(Instant::now()) {
                 self.write_error.get_or_insert(error);
             }
             return;
@@ -259,7 +259,7 @@ impl Connection {
             self.state = State::TlsHandshake;
         }
         let Protocol::Http3(http3) = &mut self.protocol else { return Ok(DriveStatus::Closed) };
-        let has_received = http3.drive(&self.transport, limits, observer)?;
+        let has_received = http3.drive(limits, observer)?;
         if self.state == State::TlsHandshake && http3.is_connected() {
             observer.tls_established(Instant::now(), &self.transport);
             self.state = State::Open;
@@ -275,8 +275,9 @@ impl Connection {
 
     /// Closes the connection, and aborts a response in flight.
     pub fn close(mut self) {
-        if let Protocol::Http3(http3) = &mut self.protocol {
-            return http3.close(&self.transport);
+        if let Protocol::Http3(_) = &self.protocol {
+            // Dropping it announces the end.
+            return;
         }
         if let Protocol::Http2(http2) = &mut self.protocol
             && self.state == State::Open
