@@ -49,7 +49,6 @@ pub const FAULTS: &[&str] = &[
     // 550547be: a reload could not use a port that an earlier one had given up.
     "a port that a closed listener keeps",
     // c5abf07f: of several processes with one state folder, each ordered the certificate again after another one had renewed it.
-    "a time of renewal that is that of another certificate",
     // 0b5b928e: requests that waited for a failed validation got the stale response, whatever they permitted.
     "a stale response for a request that joins one that may have it",
     // The last one: the number is one of the whole program, and would be a fault of all later ones.

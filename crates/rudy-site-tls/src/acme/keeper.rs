@@ -90,10 +90,8 @@ impl Keeper {
     async fn due(&mut self, certificate: &Certificate) -> SystemTime {
         let now = clock::utc();
         let not_after = certificate.not_after;
-        let is_of_this = |advice: &Advice| advice.not_after == not_after;
-        self.window = self.window.take().filter(|advice| {
-            is_of_this(advice) || is_planted("a time of renewal that is that of another certificate")
-        });
+        // Another process may have renewed it.
+        self.window = self.window.take().filter(|advice| advice.not_after == not_after);
         let is_current =
             |advice: &Advice| now.duration_since(advice.at).is_ok_and(|age| age < advice.window.valid_for);
         if !self.window.as_ref().is_some_and(is_current) {
