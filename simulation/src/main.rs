@@ -153,9 +153,10 @@ fn find_planted(seeds: &Range<u64>, text: &str) -> ExitCode {
         run(Options { seed, keeps_story: false, reduction: Reduction::default() }).faults
     };
     // First without it: what a fault leaves behind in the process would show in the next world.
-    let found = seeds.clone().filter(|seed| faults_of(*seed, "").is_empty()).find_map(|seed| {
-        faults_of(seed, fault).first().map(|first| format!("seed {seed}: {first}"))
-    });
+    let found = seeds
+        .clone()
+        .filter(|seed| faults_of(*seed, "").is_empty())
+        .find_map(|seed| faults_of(seed, fault).first().map(|first| format!("seed {seed}: {first}")));
     println!("{fault}: {}", found.as_deref().unwrap_or("not found"));
     if found.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -13,6 +13,7 @@ use rudy_service::{EndReason, Service, ServiceSource};
 
 use self::protocol::{Protocol, quic_code};
 use super::connection::Connection;
+use super::http1::PEER_CHECK_INTERVAL;
 use super::poll_context::{Budget, PollContext};
 use super::record::report_closed;
 use super::streams::Streams;
@@ -101,7 +102,8 @@ impl Http3 {
                 let _: Poll<()> = poll_cx.yield_now();
                 return Ok(());
             }
-            if !has_room && self.streams.protocol.readable.is_empty() {
+            let can_read = !self.streams.is_paused() && !self.streams.protocol.readable.is_empty();
+            if !has_room && !can_read {
                 return Ok(());
             }
         }
@@ -180,6 +182,10 @@ impl Http3 {
             let _: Poll<()> = poll_cx.yield_now();
         }
         self.streams.settle(connection, poll_cx);
+        if self.streams.is_paused() {
+            // The other connections may store less at any time.
+            poll_cx.wake_at([now + PEER_CHECK_INTERVAL]);
+        }
         poll_cx.wake_at(deadline);
         poll_cx.wake_at(self.shutdown_due);
         let due = connection.io.due(poll_cx.cx, now);

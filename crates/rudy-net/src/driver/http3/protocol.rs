@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use rudy_http::h3::{ErrorCode, ServerConnection, StreamEnd};
 use rudy_message::{DateLine, LengthError, Rejection, ResponseHead};
-use rudy_quic::quinn_proto::{self, VarInt, WriteError};
+use rudy_quic::quinn_proto::{self, Dir, VarInt, WriteError};
 use rudy_service::EndReason;
 
 use crate::driver::framing::Layout;
@@ -96,8 +96,10 @@ impl Protocol {
                 }
                 StreamEnd::Reset(code) => {
                     self.outputs.remove(&stream);
-                    // A direction that has ended needs no reset.
-                    let _ = quic.machine.send_stream(id).reset(quic_code(code));
+                    // A direction that has ended needs no reset, and one that the stream does not have would be a panic.
+                    if id.dir() == Dir::Bi {
+                        let _ = quic.machine.send_stream(id).reset(quic_code(code));
+                    }
                     let _ = quic.machine.recv_stream(id).stop(quic_code(code));
                 }
                 StreamEnd::Stop(code) => {
@@ -284,8 +286,7 @@ impl Multiplex for Protocol {
         out: &mut BytesMut,
         _: Option<RawPiece>,
     ) -> Poll<Result<(), EndReason>> {
-        // What was not encoded for a stream: none is.
-        out.clear();
+        debug_assert!(out.is_empty(), "each stream has its own output");
         Poll::Ready(Ok(()))
     }
 }
