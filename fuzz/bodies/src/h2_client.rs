@@ -255,7 +255,7 @@ impl Driver {
 struct Server {
     connection: ServerConnection,
     limits: Limits,
-    buffers: h2::HeadBuffers,
+    buffers: HeadBuffers,
 }
 
 impl Server {
@@ -266,7 +266,7 @@ impl Server {
         limits.http2.control_frames = 1 << 24;
         limits.http2.resets = 1 << 24;
         let connection = ServerConnection::new(now, false, &limits, &mut BytesMut::new());
-        Self { connection, limits, buffers: h2::HeadBuffers::default() }
+        Self { connection, limits, buffers: HeadBuffers::default() }
     }
 
     fn receive(&mut self, mut input: &[u8], now: Instant) {
