@@ -134,6 +134,12 @@ impl Progress {
         if ends { self.end() } else { Ok(()) }
     }
 
+    /// Whether a piece of the received body is too long: for the stated length, or for the limit.
+    pub(crate) fn exceeds(&self, length: u64, body_bytes_max: u64) -> bool {
+        self.expected.is_some_and(|left| length > left)
+            || (self.received + length > body_bytes_max && !self.is_tunnel)
+    }
+
     /// Records the end of the received message.
     pub(crate) fn end(&mut self) -> Result<(), WrongLength> {
         if self.expected.is_some_and(|left| left > 0) {

@@ -12,9 +12,12 @@ mod h1;
 mod h2;
 mod h2_client;
 mod h2_differential;
+mod h3;
+mod h3_client;
 mod hpack;
 #[cfg(feature = "server")]
 mod proxy_header;
+mod qpack;
 #[cfg(feature = "server")]
 mod router;
 mod semantics;
@@ -42,10 +45,13 @@ const TARGETS: &[(&str, Target)] = &[
     ("h2_client_differential", h2_differential::run_clients),
     ("h2_differential", h2_differential::run_servers),
     ("h2_server", h2::at_splits),
+    ("h3_client", h3_client::at_splits),
+    ("h3_server", h3::at_splits),
     ("head", small::head),
     ("hpack", hpack::run),
     #[cfg(feature = "server")]
     ("proxy_header", proxy_header::run),
+    ("qpack", qpack::run),
     #[cfg(feature = "server")]
     ("router", router::run),
     ("semantics", semantics::run),

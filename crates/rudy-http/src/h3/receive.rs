@@ -109,7 +109,9 @@ impl Core {
                     return Ok(Part::Section { section: decoded, ends: is_last });
                 }
                 Some(Frame::Piece(data)) if !data.is_empty() => {
-                    state.end_if(is_last)?;
+                    // A body that is too long ends its stream where it exceeds its length, however the input is split.
+                    let is_too_long = progress.exceeds(data.len() as u64, turn.limits.body_bytes);
+                    state.end_if(is_last && !is_too_long)?;
                     return Ok(Part::Data { data, ends: is_last });
                 }
                 Some(Frame::Piece(_) | Frame::Ignored) => {

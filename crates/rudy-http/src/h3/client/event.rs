@@ -40,8 +40,8 @@ pub enum Event<'a> {
         /// The trailer fields.
         trailers: Option<HeaderMap>,
     },
-    /// The stream has ended without the end of its response: the server has reset it, its response is malformed, or the server does not
-    /// process it after GOAWAY.
+    /// The stream has ended without the end of its response, or of the body of its request: the server has reset it, its response is
+    /// malformed, or the server does not process it after GOAWAY.
     Reset {
         /// The stream.
         stream: u64,

@@ -109,3 +109,12 @@ fn a_stream_that_does_not_end_after_trailers_is_stopped() {
         assert_eq!(client.ends().len(), expected);
     }
 }
+
+/// The fault is where the body exceeds its length, however the input is split. Otherwise, its frame is cut off.
+#[test]
+fn a_body_that_is_too_long_is_malformed_before_its_frame_is_cut_off() {
+    let cut_off = &data(b"abcdef")[..7];
+    let request = |length: &str| [post(&[("content-length", length)]), cut_off.to_vec()].concat();
+    lead_to(&[(0, &request("3"), true)], &["0 POST a /x?y Known(3)", "0 failed H3_MESSAGE_ERROR"]);
+    end_connection(&[(0, &request("5"), true)], ErrorCode::FRAME_ERROR);
+}
