@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_pipeline::field_changes::FieldChange;
-use rudy_service::{Client, Http3Offer, Reply};
+use rudy_service::listen_address::Http3Offer;
+use rudy_service::{Client, Reply};
 use rudy_tls::Protocol;
 
 use crate::fields::Changes;
@@ -49,12 +50,13 @@ impl Http3Offers {
         let Some(tls) = client.tls.as_ref().filter(|tls| tls.protocol != Protocol::Http3) else {
             return reply;
         };
-        let offer = match client.http3 {
+        let Some(listener) = &client.listener else { return reply };
+        let offer = match listener.offer.get() {
             Http3Offer::None => return reply,
             Http3Offer::New | Http3Offer::Proven if !tls.has_http3 => return reply,
             offer => offer,
         };
-        let port = client.listener.as_ref().and_then(|address| address.endpoint.port());
+        let port = listener.endpoint.port();
         let Some(at) = self.0.iter().position(|offer| Some(offer.port) == port) else { return reply };
         let offers = self.clone();
         reply.map(move |response| {

@@ -22,8 +22,6 @@ pub struct Client<'a> {
     pub forwarded: Option<Arc<Forwarded>>,
     /// The configured address of the listener that accepted the connection; `None` without a listener.
     pub listener: Option<Cow<'a, Arc<Address>>>,
-    /// What the listener says about HTTP/3.
-    pub http3: Http3Offer,
     /// The address of the server.
     pub local_address: LocalAddress<'a>,
     /// The TLS session; `None` for an unencrypted connection.
@@ -48,7 +46,6 @@ impl Client<'static> {
             peer,
             forwarded: None,
             listener: None,
-            http3: Http3Offer::None,
             local_address: LocalAddress::known(None),
             tls: None,
             connection_number,
@@ -84,20 +81,6 @@ impl Client<'_> {
         let local_address = self.local_address.to_owned();
         Client { forwarded, listener, local_address, tls, observer, head, ..*self }
     }
-}
-
-/// What a listener says about HTTP/3 to clients over TCP.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Http3Offer {
-    /// Nothing: it has never had HTTP/3.
-    #[default]
-    None,
-    /// It has HTTP/3, which no client has used yet.
-    New,
-    /// A client has used HTTP/3, so that it is known to work.
-    Proven,
-    /// It has had HTTP/3.
-    Withdrawn,
 }
 
 /// The client of a forwarded request, as a trusted proxy states it.

@@ -23,7 +23,7 @@ mod upgrade;
 mod worker_thread;
 
 pub use body::{Body, BodyError, BodyPiece, BodyStream, FileRange, GATHERED_BYTES};
-pub use client::{Client, Forwarded, Http3Offer, Peer};
+pub use client::{Client, Forwarded, Peer};
 pub use context::{asking, collect_interim, poll_time, send_interim, wake_at, without_interim};
 pub use deadline::Deadline;
 pub use limits::Limits;

@@ -5,6 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Maximum length of a Unix socket path: the size of the kernel's `sun_path`, less the terminating NUL.
 const UNIX_PATH_BYTES_MAX: usize = 107;
@@ -33,6 +35,49 @@ pub struct Address {
     /// Whether the address also serves HTTP/3, over UDP. Not written with the address, and no difference of two: the sites that it serves
     /// decide, and change it while the address stays open.
     pub http3: bool,
+    /// What the listener says about HTTP/3; its connections share it.
+    pub offer: OfferState,
+}
+
+/// What a listener says about HTTP/3 to clients over TCP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Http3Offer {
+    /// Nothing: it has never had HTTP/3.
+    #[default]
+    None,
+    /// It has HTTP/3, which no client has used yet.
+    New,
+    /// A client has used HTTP/3, so that it is known to work.
+    Proven,
+    /// It has had HTTP/3.
+    Withdrawn,
+}
+
+/// What a listener says about HTTP/3 now. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct OfferState(Arc<AtomicU8>);
+
+impl OfferState {
+    const ALL: [Http3Offer; 4] =
+        [Http3Offer::None, Http3Offer::New, Http3Offer::Proven, Http3Offer::Withdrawn];
+
+    /// Returns the offer.
+    #[must_use]
+    pub fn get(&self) -> Http3Offer {
+        Self::ALL[usize::from(self.0.load(Ordering::Relaxed)) % Self::ALL.len()]
+    }
+
+    /// Changes the offer.
+    pub fn set(&self, offer: Http3Offer) {
+        self.0.store(offer as u8, Ordering::Relaxed);
+    }
+
+    /// A client has used HTTP/3.
+    pub fn mark_used(&self) {
+        if self.get() == Http3Offer::New {
+            self.set(Http3Offer::Proven);
+        }
+    }
 }
 
 impl PartialEq for Address {
@@ -83,7 +128,14 @@ const H2C: &str = ",h2c";
 
 impl From<Endpoint> for Address {
     fn from(endpoint: Endpoint) -> Self {
-        Self { endpoint, proxy_protocol: false, tls: false, h2c: false, http3: false }
+        Self {
+            endpoint,
+            proxy_protocol: false,
+            tls: false,
+            h2c: false,
+            http3: false,
+            offer: OfferState::default(),
+        }
     }
 }
 

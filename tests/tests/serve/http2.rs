@@ -215,8 +215,9 @@ fn engines_with_a_thread_per_connection_offer_only_http_1() {
     for (engine, http2, protocols, has_notice) in [
         ("pool:2", true, "HTTP/1.1", true),
         ("pool:2", false, "HTTP/1.1", false),
-        ("percore", true, "HTTP/1.1, HTTP/2", false),
-        ("percore", false, "HTTP/1.1", false),
+        ("percore", true, "HTTP/1.1, HTTP/2, HTTP/3 (udp)", false),
+        ("percore", false, "HTTP/1.1, HTTP/3 (udp)", false),
+        ("task", true, "HTTP/1.1, HTTP/2", false),
     ] {
         let text = output(&format!(
             "listen = ['127.0.0.1:0', '127.0.0.1:0,tls']\nengine = '{engine}'\nhttp2 = {http2}\n[[site]]\nroot = '/usr'\ntls = 'self-signed'\n"

@@ -103,7 +103,6 @@ impl<S: ServiceSource, L: Endpoint> Connection<S, L> {
             peer: *peer,
             forwarded: None,
             listener: Some(Cow::Borrowed(&self.context.address)),
-            http3: self.context.listener.http3.get(),
             local_address,
             tls: self.io.tls().cloned(),
             connection_number: *number,

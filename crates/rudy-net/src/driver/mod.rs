@@ -26,13 +26,13 @@ mod upgrade;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, ready};
 
 use http::StatusCode;
 use rudy_runtime::clock;
 use rudy_service::listen_address::Address;
-use rudy_service::{Client, Http3Offer, Peer, Response, Service, ServiceSource, Upgrade};
+use rudy_service::{Client, Peer, Response, Service, ServiceSource, Upgrade};
 use rudy_tls::{ClientHello, Protocol};
 
 use self::connection::Connection;
@@ -91,32 +91,6 @@ pub(crate) struct ListenerState {
     pub(crate) is_handed_over: AtomicBool,
     /// The listener is closed: each connection closes with its next response, idle ones at once.
     pub(crate) is_closed: AtomicBool,
-    /// What its connections say about HTTP/3.
-    pub(crate) http3: Arc<OfferState>,
-}
-
-/// What the connections of a listener say about HTTP/3: those over TCP to their clients, those over QUIC by their existence.
-#[derive(Debug, Default)]
-pub(crate) struct OfferState(AtomicU8);
-
-impl OfferState {
-    const ALL: [Http3Offer; 4] =
-        [Http3Offer::None, Http3Offer::New, Http3Offer::Proven, Http3Offer::Withdrawn];
-
-    pub(crate) fn get(&self) -> Http3Offer {
-        Self::ALL[usize::from(self.0.load(Ordering::Relaxed)) % Self::ALL.len()]
-    }
-
-    pub(crate) fn set(&self, offer: Http3Offer) {
-        self.0.store(offer as u8, Ordering::Relaxed);
-    }
-
-    /// A client has used HTTP/3.
-    pub(crate) fn mark_used(&self) {
-        if self.get() == Http3Offer::New {
-            self.set(Http3Offer::Proven);
-        }
-    }
 }
 
 /// A connection being served. Not an `async fn`: its future would also store its arguments, 144 bytes more,

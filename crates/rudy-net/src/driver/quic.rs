@@ -136,7 +136,7 @@ impl<S: ServiceSource> ServeQuic<S> {
                 let counters = &self.connection.context.worker.counters;
                 counters.handshakes.add(1);
                 counters.resumed_handshakes.add(tls.is_resumed.into());
-                self.connection.context.listener.http3.mark_used();
+                self.connection.context.address.offer.mark_used();
                 self.connection.io.tls = Some(*tls);
                 self.state = State::Http3(Box::new(Http3::new(&self.connection, now)));
             }

@@ -9,8 +9,7 @@ use std::{io, mem};
 use parking_lot::Mutex;
 use rudy_quic::{Keys, Place};
 use rudy_runtime::{clock, is_planted, spawn_on};
-use rudy_service::Http3Offer;
-use rudy_service::listen_address::{Address, Endpoint};
+use rudy_service::listen_address::{Address, Endpoint, Http3Offer};
 use rudy_socket::file::SocketFile;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
@@ -23,7 +22,7 @@ use super::spawner::Spawner;
 use super::worker_runner::{Command, EngineShared, WorkerRunner};
 use super::{BoxFuture, Engine, Reporter, ServiceSource, Stopped};
 use crate::Worker;
-use crate::driver::{ConnectionContext, ListenerState, OfferState};
+use crate::driver::{ConnectionContext, ListenerState};
 use crate::listen::{BoundAddress, Listener, Ownership, Socket, bind_datagrams};
 use crate::quic::Group;
 
@@ -203,17 +202,12 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
     }
 
     /// Serves HTTP/3 at these sockets, one for each worker. `None` without sockets, and if the engine has no HTTP/3.
-    fn start_http3(
-        &self,
-        sockets: Vec<UdpSocket>,
-        address: &Address,
-        offer: &Arc<OfferState>,
-    ) -> io::Result<Option<OpenHttp3>> {
+    fn start_http3(&self, sockets: Vec<UdpSocket>, address: &Address) -> io::Result<Option<OpenHttp3>> {
         if sockets.is_empty() || !self.spawner.serves_quic() {
             return Ok(None);
         }
         let closing = watch::Sender::new(false);
-        let state = Arc::new(ListenerState { http3: offer.clone(), ..ListenerState::default() });
+        let state = Arc::<ListenerState>::default();
         let (group, mut endpoints, mut acceptors) = (Arc::<Group>::default(), Vec::new(), Vec::new());
         for (worker, (socket, (runner, handle))) in sockets.into_iter().zip(&self.runners).enumerate() {
             let _entered = handle.enter();
@@ -225,7 +219,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
             acceptors.push(handle.spawn(acceptor.run(closing.subscribe())));
         }
         group.set(&endpoints);
-        offer.set(Http3Offer::New);
+        address.offer.set(Http3Offer::New);
         Ok(Some(OpenHttp3 { closing, state, acceptors }))
     }
 
@@ -278,7 +272,7 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
                 acceptors.push(self.accept(runner, socket, options, &state, closing.subscribe())?);
             }
         }
-        let http3 = self.start_http3(mem::take(&mut listener.datagrams), &listener.address, &state.http3)?;
+        let http3 = self.start_http3(mem::take(&mut listener.datagrams), &listener.address)?;
         let sockets = mem::take(&mut listener.sockets);
         let (address, bound) = (listener.address.clone(), listener.bound.clone());
         let mut listeners = self.listeners.lock();
@@ -304,13 +298,12 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
         let is_right =
             |open: &OpenListener| open.address.http3 == address.http3 && (has_it(open) || !address.http3);
         let Some(open) = open.filter(|open| !is_right(open)) else { return Ok(()) };
-        let offer = &open.state.http3;
         if let Some(http3) = open.http3.as_ref().filter(|http3| http3.is_open()) {
             http3.set_closing(!address.http3);
-            offer.set(if address.http3 { Http3Offer::New } else { Http3Offer::Withdrawn });
+            open.address.offer.set(if address.http3 { Http3Offer::New } else { Http3Offer::Withdrawn });
         } else if address.http3 && self.spawner.serves_quic() {
             let sockets = bind_datagrams(address, &open.bound, self.runners.len())?;
-            open.http3 = self.start_http3(sockets, address, offer)?;
+            open.http3 = self.start_http3(sockets, &open.address)?;
         }
         open.address.http3 = address.http3;
         drop(listeners);

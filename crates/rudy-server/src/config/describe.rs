@@ -86,7 +86,12 @@ impl Config {
     fn protocols(&self, address: &Address) -> String {
         let http2 = if address.tls && self.offers_http2() || address.h2c { ", HTTP/2" } else { "" };
         let port = address.endpoint.port().filter(|_| address.http3);
-        let http3 = port.map_or_else(String::new, |port| format!(", HTTP/3 (udp {port})"));
+        let http3 = match port {
+            None => String::new(),
+            // The kernel chooses it.
+            Some(0) => ", HTTP/3 (udp)".to_owned(),
+            Some(port) => format!(", HTTP/3 (udp {port})"),
+        };
         format!("HTTP/1.1{http2}{http3}")
     }
 

@@ -197,7 +197,7 @@ fn every_step_does_the_same_for_every_handler_over_every_protocol() {
 
 /// The fields that neither depend on the time nor belong to the connection.
 fn fields_of_message(result: &CurlResult) -> Vec<String> {
-    let of_connection = ["date:", "connection:", "keep-alive:", "transfer-encoding:"];
+    let of_connection = ["date:", "alt-svc:", "connection:", "keep-alive:", "transfer-encoding:"];
     let lines = result.heads.lines().skip(1).map(str::to_ascii_lowercase);
     let mut fields: Vec<_> =
         lines.filter(|line| !of_connection.iter().any(|name| line.starts_with(name))).collect();
