@@ -8,12 +8,12 @@ const PADDING_BITS_MAX: u32 = 7;
 
 /// Returns the length of an encoded string, in bytes.
 #[inline]
-pub(super) fn encoded_length(text: &[u8]) -> usize {
+pub(crate) fn encoded_length(text: &[u8]) -> usize {
     text.iter().map(|byte| usize::from(CODE_BITS[usize::from(*byte)])).sum::<usize>().div_ceil(8)
 }
 
 /// Encodes `text` into `out`, which must have its [`encoded_length`].
-pub(super) fn encode(text: &[u8], out: &mut [u8]) {
+pub(crate) fn encode(text: &[u8], out: &mut [u8]) {
     // At most 31 bits are pending, and a code has at most 30.
     let (mut pending, mut pending_bits, mut at) = (0_u64, 0_u32, 0);
     for byte in text {

@@ -28,7 +28,7 @@ mod decode_error;
 mod decoder;
 mod encoder;
 mod hash_index;
-mod huffman;
+pub(crate) mod huffman;
 mod huffman_code;
 pub(crate) mod integer;
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Decoder {
             count += 1;
         }
         if !input.is_empty() {
-            self.store(input.to_vec())?;
+            self.partial = input.to_vec();
         }
         put_increment(self.inserted - before, out);
         Ok(count)
@@ -55,18 +55,9 @@ impl Decoder {
             *input = &input[bytes.len() - rest.len() - known..];
         } else {
             *input = &[];
-            self.store(bytes)?;
+            self.partial = bytes;
         }
         Ok(is_complete)
-    }
-
-    /// Stores the start of an instruction.
-    fn store(&mut self, bytes: Vec<u8>) -> Result<(), DecodeError> {
-        if bytes.len() >= self.instruction_bytes_max() {
-            return Err(DecodeError::InstructionTooLarge);
-        }
-        self.partial = bytes;
-        Ok(())
     }
 
     fn instruction_bytes_max(&self) -> usize {
@@ -75,11 +66,16 @@ impl Decoder {
 
     /// Handles the instruction at the start of `input`, and removes it. Returns false, and changes nothing, if it is not complete.
     fn apply(&mut self, input: &mut &[u8], strings: &mut Vec<u8>) -> Result<bool, DecodeError> {
-        let mut rest = *input;
+        let most = self.instruction_bytes_max();
+        let given = &input[..input.len().min(most)];
+        let mut rest = given;
         match self.try_apply(&mut rest, strings) {
             Ok(()) => {
-                *input = rest;
+                *input = &input[given.len() - rest.len()..];
                 Ok(true)
+            }
+            Err(DecodeError::Primitive(Primitive::Truncated)) if given.len() == most => {
+                Err(DecodeError::InstructionTooLarge)
             }
             Err(DecodeError::Primitive(Primitive::Truncated)) => Ok(false),
             Err(error) => Err(error),
@@ -193,12 +189,22 @@ mod tests {
     fn rejects_invalid_instructions_with_the_reason() {
         let large = [&b"\x3f\xbd\x01\x41a\x7f\x80\x01"[..], &[b'v'; 300]].concat();
         let many = [&b"\x3f\xbd\x01\x41a\x7f\xff\x7f"[..], &[b'v'; 500]].concat();
+        let mut huffman = BytesMut::from(&b"\x3f\xbd\x01"[..]);
+        // 140 line breaks have 30 bits each.
+        let text = [b'\n'; 140];
+        let mut code = vec![0; crate::hpack::huffman::encoded_length(&text)];
+        crate::hpack::huffman::encode(&text, &mut code);
+        huffman.extend_from_slice(b"\x41a");
+        integer::encode(code.len(), 7, 0x80, &mut huffman);
+        huffman.extend_from_slice(&code);
         for (input, error) in [
             (&b"\x3f\xbe\x01"[..], DecodeError::CapacityTooLarge),
             (b"\x41a\x01b", DecodeError::EntryTooLarge),
             (b"\x3f\x02\x41a\x01b", DecodeError::EntryTooLarge),
             (&large, DecodeError::EntryTooLarge),
             (&many, DecodeError::InstructionTooLarge),
+            // Whole, and of an entry that would fit: 3.75 bytes for each line break.
+            (&huffman, DecodeError::InstructionTooLarge),
             (b"\x00", DecodeError::NoEntry),
             (b"\x80", DecodeError::NoEntry),
             (b"\x3f\xbd\x01\x41a\x01b\x01", DecodeError::NoEntry),
