@@ -169,7 +169,12 @@ impl Http3 {
             self.quic.handle_timeout(now);
         }
         while let Some(event) = self.quic.poll() {
-            self.handle(event, limits, now, observer)?;
+            let handled = self.handle(event, limits, now, observer);
+            if let Err(Failure::Http3(error)) = &handled {
+                self.quic.close(now, code(error.code), Bytes::from_static(error.reason.as_bytes()));
+                let _best_effort = self.send(now);
+            }
+            handled?;
         }
         self.flush();
         self.send(now).map_err(Failure::Write)?;
