@@ -1,8 +1,8 @@
 //! QUIC (RFC 9000), without HTTP: what the state machines of [`quinn_proto`] need of a server.
 //!
 //! They decide about packets, loss and congestion. Here are the TLS of sites ([`ServerCrypto`]), the ids of connections
-//! ([`Ids`]), the limits on the memory of a connection ([`Transport`]), and UDP sockets that receive and send many datagrams in a
-//! call ([`Datagrams`]).
+//! ([`Ids`]), the limits on the memory of a connection ([`Transport`]), what waits on its [`streams`], and UDP sockets that receive and
+//! send many datagrams in a call ([`Datagrams`]).
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@ mod crypto;
 mod ids;
 mod keys;
 mod socket;
+pub mod streams;
 mod transport;
 
 pub use client::{client_config, client_endpoint};

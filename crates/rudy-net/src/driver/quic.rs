@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use rudy_http::h3::ErrorCode;
-use rudy_quic::quinn_proto::{ConnectionError, Event, StreamEvent, VarInt};
+use rudy_quic::quinn_proto::{ConnectionError, Event, StreamEvent};
+use rudy_quic::streams;
 use rudy_runtime::clock;
 use rudy_service::{LocalAddress, LocalAddressCache, Service, ServiceSource};
 use rudy_tls::Tls;
@@ -15,7 +16,7 @@ use super::ConnectionContext;
 use super::connection::{Connection, Endpoint};
 use super::http3::{Fault, Http3};
 use super::poll_context::{Budget, PollContext};
-use crate::quic::{NO_ERROR, Quic};
+use crate::quic::Quic;
 use crate::scratch::Scratch;
 use crate::tls::Unfinished;
 
@@ -196,8 +197,7 @@ impl<S: ServiceSource> ServeQuic<S> {
     }
 
     fn close(&mut self, now: Instant, code: ErrorCode) {
-        let code = VarInt::from_u64(code.0).unwrap_or(NO_ERROR);
-        self.connection.io.machine.close(now, code, Bytes::new());
+        self.connection.io.machine.close(now, streams::code(code.0), Bytes::new());
         self.state = State::Closed;
     }
 }

@@ -102,7 +102,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
 
     /// Accepts or rejects a connection.
     fn accept(&mut self, incoming: Incoming, is_closing: bool) {
-        if self.must_retry(&incoming) {
+        if !is_closing && self.must_retry(&incoming) {
             // Fails only if it was sent one already.
             let retry = |machine: &mut quinn_proto::Endpoint, buffer: &mut Vec<u8>| {
                 ((), machine.retry(incoming, buffer).ok())

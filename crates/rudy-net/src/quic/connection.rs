@@ -28,7 +28,7 @@ const TRANSMITS_MAX: usize = 16;
 const SEGMENTS_MAX: usize = 40;
 
 /// The code of the end of a connection without an error (RFC 9114 §8.1).
-pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x100);
+const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
 /// What carries a connection over QUIC.
 pub(crate) struct Quic {

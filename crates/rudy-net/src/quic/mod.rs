@@ -5,7 +5,7 @@ mod endpoint;
 mod group;
 mod send_budget;
 
-pub(crate) use self::connection::{NO_ERROR, Quic, STREAMS_AT_FIRST};
+pub(crate) use self::connection::{Quic, STREAMS_AT_FIRST};
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::group::Group;
 pub(crate) use self::send_budget::SendBudget;

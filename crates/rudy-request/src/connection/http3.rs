@@ -10,9 +10,8 @@ use bytes::{Bytes, BytesMut};
 use rudy_http::Limits;
 use rudy_http::h3::client::{ClientConnection, Event, HeadBuffers};
 use rudy_http::h3::{ConnectionError, ErrorCode, Own, StreamEnd};
-use rudy_quic::quinn_proto::{
-    self, ConnectionHandle, DatagramEvent, Dir, ReadError, StreamEvent, StreamId, VarInt, WriteError,
-};
+use rudy_quic::quinn_proto::{self, ConnectionHandle, DatagramEvent, Dir, StreamEvent, StreamId, VarInt};
+use rudy_quic::streams::{self, Outgoing, Part, number};
 use rudy_quic::{Datagrams, Received, client_config, client_endpoint};
 
 use super::Observer;
@@ -41,7 +40,7 @@ pub(super) struct Http3 {
     /// The streams of this side, beside those of requests.
     own: [Option<StreamId>; 3],
     /// What QUIC has not accepted of requests.
-    uploads: BTreeMap<u64, Upload>,
+    uploads: BTreeMap<u64, Outgoing>,
     /// A transmission that the socket did not accept.
     unsent: Option<(quinn_proto::Transmit, Vec<u8>)>,
     is_connected: bool,
@@ -53,13 +52,6 @@ impl std::fmt::Debug for Http3 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Http3").field("machine", &self.machine).finish_non_exhaustive()
     }
-}
-
-/// What is left of a request.
-#[derive(Default)]
-struct Upload {
-    parts: Vec<Bytes>,
-    ends: bool,
 }
 
 impl Http3 {
@@ -118,9 +110,9 @@ impl Http3 {
     /// Begins a request. `None` if the server permits no further one now.
     pub(super) fn request(&mut self, request: &Http2Request) -> Option<u32> {
         let id = self.quic.streams().open(Dir::Bi)?;
-        let (stream, mut out) = (VarInt::from(id).into_inner(), BytesMut::new());
+        let (stream, mut out) = (number(id), BytesMut::new());
         if !self.machine.request(stream, &request.head, &mut out) {
-            let _ = self.quic.send_stream(id).reset(code(ErrorCode::REQUEST_CANCELLED));
+            streams::reset(&mut self.quic, stream, ErrorCode::REQUEST_CANCELLED.0);
             return None;
         }
         let upload = self.uploads.entry(stream).or_default();
@@ -128,9 +120,9 @@ impl Http3 {
         // The DATA frame covers the whole body, whose length is known.
         let has_body =
             !body.is_empty() && self.machine.begin_data(stream, body.len() as u64, &mut out).is_ok();
-        upload.parts.push(out.split().freeze());
+        upload.push(out.split().freeze());
         if has_body {
-            upload.parts.push(body.clone());
+            upload.push(body.clone());
             let _is_complete = self.machine.finish(stream, None, &mut out);
         }
         self.take_ends();
@@ -145,18 +137,13 @@ impl Http3 {
     /// Does what the state machine demands of streams.
     fn take_ends(&mut self) {
         while let Some((stream, end)) = self.machine.take_end() {
-            let id = quic_id(stream);
             match end {
                 StreamEnd::Finish => self.uploads.entry(stream).or_default().ends = true,
                 StreamEnd::Reset(error) => {
                     self.uploads.remove(&stream);
-                    // A direction that has ended needs no reset.
-                    let _ = self.quic.send_stream(id).reset(code(error));
-                    let _ = self.quic.recv_stream(id).stop(code(error));
+                    streams::reset(&mut self.quic, stream, error.0);
                 }
-                StreamEnd::Stop(error) => {
-                    let _ = self.quic.recv_stream(id).stop(code(error));
-                }
+                StreamEnd::Stop(error) => streams::stop(&mut self.quic, stream, error.0),
             }
         }
     }
@@ -171,7 +158,8 @@ impl Http3 {
         while let Some(event) = self.quic.poll() {
             let handled = self.handle(event, limits, now, observer);
             if let Err(Failure::Http3(error)) = &handled {
-                self.quic.close(now, code(error.code), Bytes::from_static(error.reason.as_bytes()));
+                let reason = Bytes::from_static(error.reason.as_bytes());
+                self.quic.close(now, streams::code(error.code.0), reason);
                 let _best_effort = self.send(now);
             }
             handled?;
@@ -240,14 +228,14 @@ impl Http3 {
             quinn_proto::Event::ConnectionLost { reason } => self.lost = Some(failure_of(reason)),
             quinn_proto::Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => {
                 while let Some(id) = self.quic.streams().accept(Dir::Uni) {
-                    self.read(VarInt::from(id).into_inner(), limits, now, observer)?;
+                    self.read(number(id), limits, now, observer)?;
                 }
             }
             quinn_proto::Event::Stream(StreamEvent::Readable { id }) => {
-                self.read(VarInt::from(id).into_inner(), limits, now, observer)?;
+                self.read(number(id), limits, now, observer)?;
             }
             quinn_proto::Event::Stream(StreamEvent::Stopped { id, .. }) => {
-                let stream = VarInt::from(id).into_inner();
+                let stream = number(id);
                 self.uploads.remove(&stream);
                 self.machine.receive_stop(stream).map_err(Failure::Http3)?;
                 self.take_ends();
@@ -266,24 +254,19 @@ impl Http3 {
         observer: &mut impl Observer,
     ) -> Result<(), Failure> {
         while !self.machine.is_blocked(stream) {
-            let mut receiving = self.quic.recv_stream(quic_id(stream));
-            let Ok(mut chunks) = receiving.read(true) else { return Ok(()) };
-            let part = chunks.next(usize::MAX);
-            // The transmission that it may demand follows.
-            let _ = chunks.finalize();
-            match part {
-                Ok(Some(chunk)) => self.receive_part(stream, &chunk.bytes, false, limits, now, observer)?,
-                Ok(None) => return self.receive_part(stream, &[], true, limits, now, observer),
-                Err(ReadError::Reset(error)) => {
-                    let error = ErrorCode(error.into_inner());
-                    let event = self.machine.receive_reset(stream, error).map_err(Failure::Http3)?;
+            match streams::read(&mut self.quic, stream) {
+                Part::Data(bytes) => self.receive_part(stream, &bytes, false, limits, now, observer)?,
+                Part::End => return self.receive_part(stream, &[], true, limits, now, observer),
+                Part::Reset(error) => {
+                    let event =
+                        self.machine.receive_reset(stream, ErrorCode(error)).map_err(Failure::Http3)?;
                     if let Some(event) = event {
                         observe(&event, now, observer);
                     }
                     self.take_ends();
                     return Ok(());
                 }
-                Err(ReadError::Blocked) => return Ok(()),
+                Part::Nothing => return Ok(()),
             }
         }
         Ok(())
@@ -300,7 +283,7 @@ impl Http3 {
         observer: &mut impl Observer,
     ) -> Result<(), Failure> {
         self.receive_events(stream, bytes, ends, limits, now, observer)?;
-        while quic_id(stream).dir() == Dir::Uni
+        while streams::id(stream).dir() == Dir::Uni
             && let Some((stream, bytes, ends)) = self.machine.resume()
         {
             self.receive_events(stream, &bytes, ends, limits, now, observer)?;
@@ -335,15 +318,7 @@ impl Http3 {
     /// Passes to QUIC what it accepts.
     pub(super) fn flush(&mut self) {
         for (kind, own) in [Own::Control, Own::Encoder, Own::Decoder].into_iter().zip(&mut self.own) {
-            let out = self.machine.output(kind);
-            if out.is_empty() || !self.is_connected {
-                continue;
-            }
-            *own = own.or_else(|| self.quic.streams().open(Dir::Uni));
-            let Some(id) = *own else { continue };
-            if let Ok(written) = self.quic.send_stream(id).write(out) {
-                let _written = out.split_to(written);
-            }
+            streams::write_own(&mut self.quic, own, self.machine.output(kind));
         }
         let quic = &mut self.quic;
         self.uploads.retain(|stream, upload| !upload.write(quic, *stream));
@@ -377,32 +352,9 @@ impl Drop for Http3 {
     fn drop(&mut self) {
         if self.lost.is_none() {
             let now = Instant::now();
-            self.quic.close(now, code(ErrorCode::NO_ERROR), Bytes::new());
+            self.quic.close(now, streams::code(ErrorCode::NO_ERROR.0), Bytes::new());
             let _best_effort = self.send(now);
         }
-    }
-}
-
-impl Upload {
-    /// Writes to a stream. Returns whether nothing is left.
-    fn write(&mut self, quic: &mut quinn_proto::Connection, stream: u64) -> bool {
-        let mut stream = quic.send_stream(quic_id(stream));
-        while let Some(first) = self.parts.first_mut() {
-            match stream.write_chunks(std::slice::from_mut(first)) {
-                Ok(_) if first.is_empty() => {
-                    self.parts.remove(0);
-                }
-                Ok(_) => {}
-                Err(WriteError::Blocked) => return false,
-                // The server does not want it.
-                Err(_) => return true,
-            }
-        }
-        if self.ends {
-            // Fails if the server does not want it.
-            let _ = stream.finish();
-        }
-        self.ends
     }
 }
 
@@ -471,12 +423,4 @@ fn failure_of(reason: quinn_proto::ConnectionError) -> Failure {
         Reason::Reset => Failure::Read(io::ErrorKind::ConnectionReset.into()),
         other => Failure::Read(io::Error::other(other)),
     }
-}
-
-fn quic_id(stream: u64) -> StreamId {
-    VarInt::from_u64(stream).unwrap_or(VarInt::MAX).into()
-}
-
-fn code(code: ErrorCode) -> VarInt {
-    VarInt::from_u64(code.0).unwrap_or(VarInt::MAX)
 }

@@ -1,25 +1,16 @@
 //! Reads from the client.
 
 use rudy_http::h3::{ErrorCode, Event, Priority, UNIDIRECTIONAL_STREAMS};
-use rudy_quic::quinn_proto::{self, Dir, ReadError, StreamEvent, VarInt};
+use rudy_quic::quinn_proto::{Dir, StreamEvent};
+use rudy_quic::streams::{self, Part, number};
 use rudy_service::ServiceSource;
 
-use super::protocol::{quic_code, quic_id};
 use super::{Fault, Http3};
 use crate::driver::connection::Connection;
 use crate::driver::poll_context::PollContext;
 use crate::driver::streams::{StreamId, Turn};
 use crate::quic::Quic;
 use crate::scratch::Scratch;
-
-/// A part of a stream, its end, or its reset.
-enum Part {
-    Data(bytes::Bytes),
-    End,
-    Reset(VarInt),
-    /// Nothing is there, or the rest is not wanted.
-    Nothing,
-}
 
 impl Http3 {
     /// Notes what has happened to streams.
@@ -35,8 +26,8 @@ impl Http3 {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = connection.io.machine.streams().accept(dir) {
                     if dir == Dir::Uni && id.index() >= UNIDIRECTIONAL_STREAMS.into() {
-                        let code = quic_code(ErrorCode::STREAM_CREATION_ERROR);
-                        let _ = connection.io.machine.recv_stream(id).stop(code);
+                        let code = ErrorCode::STREAM_CREATION_ERROR;
+                        streams::stop(&mut connection.io.machine, number(id), code.0);
                     } else {
                         protocol.readable.push_back(number(id));
                     }
@@ -74,7 +65,7 @@ impl Http3 {
             && let Some(stream) = self.streams.protocol.readable.pop_front()
         {
             self.read_stream(stream, connection, poll_cx, scratch)?;
-            if quic_id(stream).dir() == Dir::Uni {
+            if streams::id(stream).dir() == Dir::Uni {
                 self.resume(connection, poll_cx, scratch)?;
             }
         }
@@ -108,7 +99,7 @@ impl Http3 {
             && !poll_cx.budget.is_spent()
             && !self.machine().is_blocked(stream)
         {
-            match next(&mut connection.io.machine, stream) {
+            match streams::read(&mut connection.io.machine, stream) {
                 Part::Data(bytes) => {
                     poll_cx.received(bytes.len() as u64);
                     self.receive(stream, &bytes, false, connection, poll_cx, scratch)?;
@@ -116,7 +107,7 @@ impl Http3 {
                 Part::End => return self.receive(stream, &[], true, connection, poll_cx, scratch),
                 Part::Reset(code) => {
                     let (limits, now) = (connection.info.limits.clone(), poll_cx.now);
-                    let code = ErrorCode(code.into_inner());
+                    let code = ErrorCode(code);
                     if let Some(event) = self.machine().receive_reset(stream, code, now, &limits.http)? {
                         let Scratch { out, date, .. } = scratch;
                         let mut turn = Turn { now, date, budget: poll_cx.budget, out };
@@ -200,24 +191,5 @@ impl Http3 {
 /// Tells QUIC which streams it sends first.
 fn set_priority(quic: &mut Quic, stream: StreamId, priority: Priority) {
     // Fails if the client does not want the response.
-    let _ = quic.machine.send_stream(quic_id(stream)).set_priority(-i32::from(priority.urgency));
-}
-
-fn number(id: quinn_proto::StreamId) -> StreamId {
-    VarInt::from(id).into_inner()
-}
-
-/// Takes the next bytes of a stream.
-fn next(machine: &mut quinn_proto::Connection, stream: StreamId) -> Part {
-    let mut stream = machine.recv_stream(quic_id(stream));
-    let Ok(mut chunks) = stream.read(true) else { return Part::Nothing };
-    let part = match chunks.next(usize::MAX) {
-        Ok(Some(chunk)) => Part::Data(chunk.bytes),
-        Ok(None) => Part::End,
-        Err(ReadError::Reset(code)) => Part::Reset(code),
-        Err(ReadError::Blocked) => Part::Nothing,
-    };
-    // The transmission that it may demand follows in this poll.
-    let _ = chunks.finalize();
-    part
+    let _ = quic.machine.send_stream(streams::id(stream)).set_priority(-i32::from(priority.urgency));
 }

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rudy_http::h3::{ConnectionError, ErrorCode, Own, ServerConnection};
-use rudy_quic::quinn_proto::{Dir, StreamId};
+use rudy_quic::quinn_proto::StreamId;
+use rudy_quic::streams;
 use rudy_service::{EndReason, Service, ServiceSource};
 
-use self::protocol::{Protocol, quic_code};
+use self::protocol::Protocol;
 use super::connection::Connection;
 use super::http1::PEER_CHECK_INTERVAL;
 use super::poll_context::{Budget, PollContext};
@@ -123,16 +124,7 @@ impl Http3 {
     /// Writes to the streams of this side.
     fn write_own(&mut self, quic: &mut Quic) {
         for (kind, own) in [Own::Control, Own::Encoder, Own::Decoder].into_iter().zip(&mut self.own) {
-            let out = self.streams.protocol.machine.output(kind);
-            if out.is_empty() {
-                continue;
-            }
-            *own = own.or_else(|| quic.machine.streams().open(Dir::Uni));
-            let Some(id) = *own else { continue };
-            // What the client does not permit yet is written later.
-            if let Ok(written) = quic.machine.send_stream(id).write(out) {
-                let _written = out.split_to(written);
-            }
+            streams::write_own(&mut quic.machine, own, self.streams.protocol.machine.output(kind));
         }
     }
 
@@ -235,7 +227,7 @@ impl Http3 {
                 (error.code, error.reason)
             }
         };
-        connection.io.machine.close(now, quic_code(code), Bytes::from_static(reason.as_bytes()));
+        connection.io.machine.close(now, streams::code(code.0), Bytes::from_static(reason.as_bytes()));
         self.streams.end(EndReason::Aborted);
     }
 

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use rudy_http::h3::{ErrorCode, ServerConnection, StreamEnd};
 use rudy_message::{DateLine, LengthError, Rejection, ResponseHead};
-use rudy_quic::quinn_proto::{self, Dir, VarInt, WriteError};
+use rudy_quic::streams::{self, Outgoing};
 use rudy_service::EndReason;
 
 use crate::driver::framing::Layout;
@@ -27,22 +27,13 @@ const PIECE_BYTES: usize = 32 * 1024;
 pub(super) struct Protocol {
     pub(super) machine: ServerConnection,
     /// The streams of which something is not accepted.
-    outputs: BTreeMap<StreamId, Output>,
+    outputs: BTreeMap<StreamId, Outgoing>,
     /// The streams whose output has changed.
     changed: Vec<StreamId>,
     /// The streams that can be read again, because their services have read.
     pub(super) readable: VecDeque<StreamId>,
     /// What is stored of request bodies, in bytes.
     pub(super) stored: u64,
-}
-
-/// The output of a stream.
-#[derive(Default)]
-struct Output {
-    queue: VecDeque<Bytes>,
-    bytes: u64,
-    /// Whether the stream ends behind it.
-    ends: bool,
 }
 
 impl Protocol {
@@ -73,9 +64,9 @@ impl Protocol {
         let mut with_room = Vec::new();
         while let Some(stream) = self.changed.pop() {
             let Some(output) = self.outputs.get_mut(&stream) else { continue };
-            let was_full = output.bytes >= QUEUED_BYTES_MAX;
+            let was_full = output.bytes() >= QUEUED_BYTES_MAX;
             let is_done = output.write(&mut quic.machine, stream);
-            if was_full && output.bytes < QUEUED_BYTES_MAX {
+            if was_full && output.bytes() < QUEUED_BYTES_MAX {
                 with_room.push(stream);
             }
             if is_done {
@@ -88,7 +79,6 @@ impl Protocol {
     /// Ends and resets streams as the state machine demands.
     fn take_ends(&mut self, quic: &mut Quic) {
         while let Some((stream, end)) = self.machine.take_end() {
-            let id = quic_id(stream);
             match end {
                 StreamEnd::Finish => {
                     self.outputs.entry(stream).or_default().ends = true;
@@ -96,58 +86,17 @@ impl Protocol {
                 }
                 StreamEnd::Reset(code) => {
                     self.outputs.remove(&stream);
-                    // A direction that has ended needs no reset, and one that the stream does not have would be a panic.
-                    if id.dir() == Dir::Bi {
-                        let _ = quic.machine.send_stream(id).reset(quic_code(code));
-                    }
-                    let _ = quic.machine.recv_stream(id).stop(quic_code(code));
+                    streams::reset(&mut quic.machine, stream, code.0);
                 }
-                StreamEnd::Stop(code) => {
-                    let _ = quic.machine.recv_stream(id).stop(quic_code(code));
-                }
+                StreamEnd::Stop(code) => streams::stop(&mut quic.machine, stream, code.0),
             }
         }
     }
 
     fn queue(&mut self, stream: StreamId, bytes: Bytes) {
-        let output = self.outputs.entry(stream).or_default();
-        output.bytes += bytes.len() as u64;
-        output.queue.push_back(bytes);
+        self.outputs.entry(stream).or_default().push(bytes);
         self.changed.push(stream);
     }
-}
-
-impl Output {
-    /// Writes to a stream. Returns whether nothing is left.
-    fn write(&mut self, machine: &mut quinn_proto::Connection, stream: StreamId) -> bool {
-        let mut stream = machine.send_stream(quic_id(stream));
-        while let Some(first) = self.queue.front_mut() {
-            match stream.write_chunks(std::slice::from_mut(first)) {
-                Ok(written) => {
-                    self.bytes -= written.bytes as u64;
-                    self.queue.pop_front_if(|first| first.is_empty());
-                }
-                Err(WriteError::Blocked) => return false,
-                // The client does not want it.
-                Err(_) => return true,
-            }
-        }
-        if self.ends {
-            // Fails if the client does not want it.
-            let _ = stream.finish();
-        }
-        true
-    }
-}
-
-/// Returns the number of a stream for QUIC, all of which it has named.
-pub(super) fn quic_id(stream: StreamId) -> quinn_proto::StreamId {
-    VarInt::from_u64(stream).unwrap_or(VarInt::MAX).into()
-}
-
-/// Returns an error code for QUIC.
-pub(super) fn quic_code(code: ErrorCode) -> VarInt {
-    VarInt::from_u64(code.0).unwrap_or(VarInt::MAX)
 }
 
 impl Multiplex for Protocol {
@@ -198,7 +147,7 @@ impl Multiplex for Protocol {
     }
 
     fn window(&self, stream: StreamId) -> u64 {
-        let queued = self.outputs.get(&stream).map_or(0, |output| output.bytes);
+        let queued = self.outputs.get(&stream).map_or(0, Outgoing::bytes);
         QUEUED_BYTES_MAX.saturating_sub(queued)
     }
 
