@@ -27,4 +27,5 @@ mod yield_now;
 
 pub use active::{ActiveExchange, ExchangePhase};
 pub use driver::http2_stored_bytes;
+pub use rudy_quic::Keys as QuicKeys;
 pub use worker::{ConnectionStates, Counter, Counters, Question, Worker};

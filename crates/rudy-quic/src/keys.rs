@@ -1,15 +1,27 @@
 //! The secrets of an installation, which its processes share.
 
+use std::fmt;
+
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, hmac, rand};
 
 /// The size of the secret in bytes.
-const SECRET_BYTES: usize = 32;
+pub const SECRET_BYTES: usize = 32;
 
 /// What all processes of an installation derive the same from: the tokens of stateless resets and of retries, and the mask of the ids of
 /// connections.
 #[derive(Clone)]
-pub struct Keys(hkdf::Prk);
+pub struct Keys {
+    secret: [u8; SECRET_BYTES],
+    extracted: hkdf::Prk,
+}
+
+impl fmt::Debug for Keys {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").finish_non_exhaustive()
+    }
+}
 
 impl Keys {
     /// Creates keys that no other process knows.
@@ -20,13 +32,20 @@ impl Keys {
     pub fn new() -> Result<Self, Unspecified> {
         let mut secret = [0; SECRET_BYTES];
         rand::fill(&mut secret)?;
-        Ok(Self::of_secret(&secret))
+        Ok(Self::of_secret(secret))
     }
 
     /// Derives the keys from a secret.
     #[must_use]
-    pub fn of_secret(secret: &[u8]) -> Self {
-        Self(hkdf::Salt::new(hkdf::HKDF_SHA256, b"rudy quic").extract(secret))
+    pub fn of_secret(secret: [u8; SECRET_BYTES]) -> Self {
+        let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, b"rudy quic").extract(&secret);
+        Self { secret, extracted }
+    }
+
+    /// Returns the secret, for a process that replaces this one, or for a file that only this user can read.
+    #[must_use]
+    pub fn secret(&self) -> &[u8; SECRET_BYTES] {
+        &self.secret
     }
 
     /// Returns the key of the tokens of stateless resets (RFC 9000 §10.3.2).
@@ -52,7 +71,7 @@ impl Keys {
         let mut derived = [0; LENGTH];
         let parts = [label];
         // Fails only for lengths of kilobytes.
-        let _ = self.0.expand(&parts, Length(LENGTH)).and_then(|key| key.fill(&mut derived));
+        let _ = self.extracted.expand(&parts, Length(LENGTH)).and_then(|key| key.fill(&mut derived));
         derived
     }
 }

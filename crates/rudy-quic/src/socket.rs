@@ -50,6 +50,11 @@ impl Default for Received {
 }
 
 impl Received {
+    /// Returns the memory of the buffers, for a message of any size from elsewhere.
+    pub fn buffer(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
     /// Takes the datagrams, each of which is copied out of the buffer.
     pub fn take(&mut self) -> impl Iterator<Item = Datagram> {
         let messages = self.messages[..std::mem::take(&mut self.count)].iter();

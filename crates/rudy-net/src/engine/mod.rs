@@ -25,6 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rudy_quic::Keys;
 use rudy_service::ServiceSource;
 use rudy_service::listen_address::Address;
 
@@ -44,6 +45,8 @@ pub struct Options {
     pub cores: Option<NonZeroUsize>,
     /// Maximum number of threads of `thread`; `None` means [`THREADS_MAX`].
     pub threads_max: Option<NonZeroUsize>,
+    /// The secrets of QUIC, which processes that replace each other share; `None` means new ones.
+    pub quic_keys: Option<Keys>,
 }
 
 /// Default maximum number of threads of `thread`. It is below the usual limits of a machine
@@ -99,6 +102,9 @@ pub trait Engine: Send + Sync {
     /// Returns the workers, each with its counters.
     fn workers(&self) -> &[Arc<Worker>];
 
+    /// Returns the secrets of QUIC, for a process that replaces this one. `None` if the engine has no HTTP/3.
+    fn quic_keys(&self) -> Option<&Keys>;
+
     /// Returns the configured address of each listener, with the addresses it is bound to.
     fn listeners(&self) -> Vec<(Address, Vec<BoundAddress>)>;
 
@@ -129,10 +135,14 @@ pub trait Engine: Send + Sync {
     /// other process, and removes Unix socket files.
     fn take_ownership(&self);
 
+    /// Returns the addresses whose datagrams are read here for the process that this one replaces, and passed on to it.
+    fn read_for_older(&self) -> Vec<Address>;
+
     /// Stops accepting, and leaves the sockets and their queued connections to the process that shares them.
     /// Ready when nothing is accepted any more. Each connection closes with its next response. Idle
-    /// connections stay until [`Self::stop`], because a request may be on its way.
-    fn hand_over_listeners(&self) -> BoxFuture<'_, ()>;
+    /// connections stay until [`Self::stop`], because a request may be on its way. At the addresses `read_elsewhere`, the other process
+    /// reads the datagrams of HTTP/3, and passes on what is for this one.
+    fn hand_over_listeners<'a>(&'a self, read_elsewhere: &'a [Address]) -> BoxFuture<'a, ()>;
 
     /// Notifies the connections of a new service. Idle connections check its limits, and close if they may
     /// send no further request.

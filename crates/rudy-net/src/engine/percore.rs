@@ -4,6 +4,8 @@
 use std::io;
 use std::sync::Arc;
 
+use rudy_quic::Keys;
+
 use super::running::RunningEngine;
 use super::spawner::Tasks;
 use super::{Engine, Options, Reporter, ServiceSource, worker_runner};
@@ -13,7 +15,9 @@ pub(super) fn start<S: ServiceSource>(
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
 ) -> io::Result<Box<dyn Engine>> {
-    let spawner = Tasks { serves_quic: true };
+    let new_keys = || Keys::new().map_err(|_| io::Error::other("the system has no randomness"));
+    let quic_keys = options.quic_keys.clone().map_or_else(new_keys, Ok)?;
+    let spawner = Tasks { quic_keys: Some(quic_keys) };
     let engine = RunningEngine::start(options.core_count(), spawner, source, reporter, |runners| {
         let runners = runners.into_iter().enumerate();
         runners

@@ -1,6 +1,6 @@
 //! A running engine: its workers, its listeners, and the commands to the workers.
 
-use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,8 +23,8 @@ use super::worker_runner::{Command, EngineShared, WorkerRunner};
 use super::{BoxFuture, Engine, Reporter, ServiceSource, Stopped};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
-use crate::listen::{BoundAddress, Listener, Ownership, Socket, bind_datagrams};
-use crate::quic::Group;
+use crate::listen::{BoundAddress, DatagramSockets, Listener, Ownership, Socket, bind_datagrams};
+use crate::quic::{Group, Relay};
 
 /// Maximum grace period. A longer one is unlimited in practice, and could overflow the clock.
 const GRACE_PERIOD_MAX: Duration = Duration::from_hours(24 * 365);
@@ -39,7 +39,6 @@ pub(super) struct RunningEngine<S, C> {
     /// `None` once the engine is stopping.
     listeners: Mutex<Option<Vec<OpenListener>>>,
     command: watch::Sender<Command>,
-    quic_keys: Keys,
 }
 
 /// A worker to start, and the receiver of its commands.
@@ -64,8 +63,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         let workers = shared.workers.clone();
         let runners = runners.into_iter().zip(handles).collect();
         let listeners = Mutex::new(Some(Vec::new()));
-        let quic_keys = Keys::new().map_err(|_| io::Error::other("the system has no randomness"))?;
-        Ok(Self { source, spawner, shared, workers, runners, listeners, command, quic_keys })
+        Ok(Self { source, spawner, shared, workers, runners, listeners, command })
     }
 }
 
@@ -90,6 +88,9 @@ struct OpenListener {
 
 /// The HTTP/3 of a listener.
 struct OpenHttp3 {
+    group: Arc<Group>,
+    /// The number of this process.
+    generation: u8,
     closing: watch::Sender<bool>,
     state: Arc<ListenerState>,
     acceptors: Vec<JoinHandle<()>>,
@@ -133,12 +134,16 @@ impl OpenListener {
         self.owns_sockets.store(true, Ordering::Release);
     }
 
-    /// Duplicates the listener, without the sockets that no longer listen.
+    /// Duplicates the listener for another process, without the sockets that no longer listen.
     fn duplicate(&self) -> io::Result<Listener> {
         let sockets = self.sockets.iter().filter(|socket| socket.is_listening());
         let sockets = sockets.map(Socket::try_clone).collect::<io::Result<_>>()?;
         let (address, bound) = (self.address.clone(), self.bound.clone());
-        Ok(Listener::new(address, bound, sockets, Ownership::Shared))
+        let mut listener = Listener::new(address, bound, sockets, Ownership::Shared);
+        if let Some(http3) = self.http3.as_ref().filter(|http3| http3.is_open() && self.address.http3) {
+            listener.datagrams = http3.group.share(http3.generation)?.unwrap_or_default();
+        }
+        Ok(listener)
     }
 
     /// Closes the listener. Ready when the sockets are closed.
@@ -148,14 +153,18 @@ impl OpenListener {
         self.state.is_closed.store(true, Ordering::Release);
     }
 
-    /// Leaves the sockets and the file to the process that shares them. Ready when all acceptors have stopped.
-    async fn hand_over(mut self) {
+    /// Leaves the sockets and the file to the process that shares them, which also reads datagrams for this one if `is_read_elsewhere`.
+    /// Ready when all acceptors have stopped.
+    async fn hand_over(mut self, is_read_elsewhere: bool) {
         let is_kept = is_planted("a listener that an upgrade closes");
         self.owns_sockets.store(is_kept, Ordering::Release);
         if let Some(file) = self.file.take() {
             file.persist();
         }
         self.begin_close();
+        if let Some(http3) = self.http3.as_ref().filter(|_| is_read_elsewhere) {
+            http3.group.stop_reading();
+        }
         self.wait_for_acceptors().await;
         self.state.is_handed_over.store(true, Ordering::Release);
     }
@@ -201,26 +210,46 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         })
     }
 
-    /// Serves HTTP/3 at these sockets, one for each worker. `None` without sockets, and if the engine has no HTTP/3.
-    fn start_http3(&self, sockets: Vec<UdpSocket>, address: &Address) -> io::Result<Option<OpenHttp3>> {
-        if sockets.is_empty() || !self.spawner.serves_quic() {
-            return Ok(None);
-        }
+    /// Serves HTTP/3 at these sockets, each at a worker. `None` without sockets, and if the engine has no HTTP/3.
+    fn start_http3(&self, datagrams: DatagramSockets, address: &Address) -> io::Result<Option<OpenHttp3>> {
+        let DatagramSockets { sockets, relays, generation } = datagrams;
+        let Some(keys) = self.spawner.quic_keys().filter(|_| !sockets.is_empty()) else { return Ok(None) };
         let closing = watch::Sender::new(false);
         let state = Arc::<ListenerState>::default();
-        let (group, mut endpoints, mut acceptors) = (Arc::<Group>::default(), Vec::new(), Vec::new());
-        for (worker, (socket, (runner, handle))) in sockets.into_iter().zip(&self.runners).enumerate() {
+        let (group, mut endpoints, mut starting) = (Arc::<Group>::default(), Vec::new(), Vec::new());
+        for ((number, socket), (runner, handle)) in
+            (0..=u8::MAX).zip(sockets).zip(self.runners.iter().cycle())
+        {
             let _entered = handle.enter();
             let context = self.context(runner, address, &state);
-            let place = Place { generation: 0, worker: u8::try_from(worker).unwrap_or(u8::MAX) };
-            let keys = (place, self.quic_keys.clone());
+            let keys = (Place { generation, worker: number }, keys.clone());
             let acceptor = QuicAcceptor::new(socket, keys, group.clone(), context, runner.clone())?;
             endpoints.push(acceptor.endpoint());
-            acceptors.push(handle.spawn(acceptor.run(closing.subscribe())));
+            starting.push((handle, acceptor));
         }
         group.set(&endpoints);
+        self.replace_older(&group, relays, generation)?;
+        let acceptors = starting
+            .into_iter()
+            .map(|(handle, acceptor)| handle.spawn(acceptor.run(closing.subscribe())))
+            .collect();
         address.offer.set(Http3Offer::New);
-        Ok(Some(OpenHttp3 { closing, state, acceptors }))
+        Ok(Some(OpenHttp3 { group, generation, closing, state, acceptors }))
+    }
+
+    /// Sets the process that this one replaces, if there is one: each of its ways is read by the worker of an endpoint.
+    fn replace_older(&self, group: &Group, relays: Vec<OwnedFd>, generation: u8) -> io::Result<()> {
+        if relays.is_empty() {
+            return Ok(());
+        }
+        let relay = |(end, (_, handle)): (OwnedFd, &(_, Handle))| {
+            let _entered = handle.enter();
+            Relay::new(end)
+        };
+        let relays =
+            relays.into_iter().zip(self.runners.iter().cycle()).map(relay).collect::<io::Result<_>>()?;
+        group.replace(generation.wrapping_sub(1), relays);
+        Ok(())
     }
 
     fn context(
@@ -248,6 +277,10 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
 impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     fn workers(&self) -> &[Arc<Worker>] {
         &self.workers
+    }
+
+    fn quic_keys(&self) -> Option<&Keys> {
+        self.spawner.quic_keys()
     }
 
     fn listeners(&self) -> Vec<(Address, Vec<BoundAddress>)> {
@@ -301,9 +334,9 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
         if let Some(http3) = open.http3.as_ref().filter(|http3| http3.is_open()) {
             http3.set_closing(!address.http3);
             open.address.offer.set(if address.http3 { Http3Offer::New } else { Http3Offer::Withdrawn });
-        } else if address.http3 && self.spawner.serves_quic() {
-            let sockets = bind_datagrams(address, &open.bound, self.runners.len())?;
-            open.http3 = self.start_http3(sockets, &open.address)?;
+        } else if address.http3 && self.spawner.quic_keys().is_some() {
+            let datagrams = bind_datagrams(address, &open.bound, self.runners.len())?;
+            open.http3 = self.start_http3(datagrams, &open.address)?;
         }
         open.address.http3 = address.http3;
         drop(listeners);
@@ -336,11 +369,19 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
         self.listeners.lock().iter_mut().flatten().for_each(OpenListener::take_ownership);
     }
 
-    fn hand_over_listeners(&self) -> BoxFuture<'_, ()> {
+    fn read_for_older(&self) -> Vec<Address> {
+        let listeners = self.listeners.lock();
+        let reads =
+            |open: &&OpenListener| open.http3.as_ref().is_some_and(|http3| http3.group.reads_for_older());
+        listeners.iter().flatten().filter(reads).map(|open| open.address.clone()).collect()
+    }
+
+    fn hand_over_listeners<'a>(&'a self, read_elsewhere: &'a [Address]) -> BoxFuture<'a, ()> {
         let listeners = self.listeners.lock().as_mut().map(mem::take).unwrap_or_default();
         Box::pin(async move {
             for listener in listeners {
-                listener.hand_over().await;
+                let is_read_elsewhere = read_elsewhere.contains(&listener.address);
+                listener.hand_over(is_read_elsewhere).await;
             }
         })
     }

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use rudy_quic::Keys;
 use rudy_service::Peer;
 use tokio::task::JoinHandle;
 
@@ -24,16 +25,16 @@ pub(super) trait Spawner: Clone + Send + Sync + 'static {
         open: OpenConnection,
     ) -> Option<JoinHandle<()>>;
 
-    /// Whether the workers also serve QUIC, whose connections stay on the thread of their endpoint.
-    fn serves_quic(&self) -> bool {
-        false
+    /// Returns the secrets of QUIC, if the workers also serve that: its connections stay on the thread of their endpoint.
+    fn quic_keys(&self) -> Option<&Keys> {
+        None
     }
 }
 
 /// Spawns a task for each connection, on the runtime that accepted it.
 #[derive(Clone)]
 pub(super) struct Tasks {
-    pub(super) serves_quic: bool,
+    pub(super) quic_keys: Option<Keys>,
 }
 
 impl Spawner for Tasks {
@@ -49,8 +50,8 @@ impl Spawner for Tasks {
         None
     }
 
-    fn serves_quic(&self) -> bool {
-        self.serves_quic
+    fn quic_keys(&self) -> Option<&Keys> {
+        self.quic_keys.as_ref()
     }
 }
 

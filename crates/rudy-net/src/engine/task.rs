@@ -24,7 +24,7 @@ pub(super) fn start<S: ServiceSource>(
     source: Arc<S>,
     reporter: Arc<dyn Reporter>,
 ) -> io::Result<Box<dyn Engine>> {
-    start_with(Tasks { serves_quic: false }, options, source, reporter)
+    start_with(Tasks { quic_keys: None }, options, source, reporter)
 }
 
 /// Starts an engine on a work-stealing runtime. It has one worker per thread, to spread the counters and timers.

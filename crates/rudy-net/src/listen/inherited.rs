@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use rudy_quic::Keys;
 use rustix::io::FdFlags;
 use socket2::{Domain, Socket as RawSocket, Type};
 
@@ -20,6 +21,8 @@ pub struct InheritedSockets {
     sockets: Vec<(String, RawSocket)>,
     /// The listeners of the server that this process replaces. A reload binds its addresses itself.
     listeners: Mutex<Vec<Listener>>,
+    /// The secrets of QUIC of that server.
+    pub quic_keys: Option<Keys>,
 }
 
 impl InheritedSockets {

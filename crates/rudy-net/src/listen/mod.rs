@@ -9,7 +9,7 @@ mod tcp;
 mod udp;
 mod unix;
 
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -26,6 +26,8 @@ use crate::network::{self, Listening, Network};
 pub use error::ListenError;
 pub use inherited::InheritedSockets;
 pub use rudy_observe::Owner;
+pub(crate) use udp::DatagramSockets;
+pub use udp::PassedDatagrams;
 
 /// Length of the queue of accepted connections for each socket. The kernel uses the smaller of this and
 /// `net.core.somaxconn`, which is 4096 by default. A burst of new connections then waits; dropped ones would
@@ -39,7 +41,7 @@ pub struct Listener {
     pub(crate) bound: Vec<BoundAddress>,
     pub(crate) sockets: Vec<Socket>,
     /// The sockets of HTTP/3, at the same port.
-    pub(crate) datagrams: Vec<UdpSocket>,
+    pub(crate) datagrams: DatagramSockets,
     /// Why there are none, although the address has HTTP/3.
     http3_error: Option<io::Error>,
     pub(crate) ownership: Ownership,
@@ -59,7 +61,7 @@ impl Listener {
         is_open: bool,
     ) -> Result<Self, ListenError> {
         if let Some(listener) = inherited.take_listener(address) {
-            return Ok(listener);
+            return Ok(listener.with_cores(cores));
         }
         if let Some(network) = network::current() {
             return Self::of_network(address, network);
@@ -81,12 +83,23 @@ impl Listener {
         let mut listener = Self::new(address.clone(), bound, sockets, ownership);
         if address.http3 {
             match bind_datagrams(address, &listener.bound, cores) {
-                Ok(sockets) => listener.datagrams = sockets,
+                Ok(datagrams) => listener.datagrams = datagrams,
                 // The address has the other protocols.
                 Err(error) => listener.http3_error = Some(error),
             }
         }
         Ok(listener)
+    }
+
+    /// Prepares the sockets of HTTP/3 of another process for this number of cores. Without HTTP/3 here, the other process keeps them.
+    fn with_cores(mut self, cores: usize) -> Self {
+        if !self.address.http3 {
+            self.datagrams = DatagramSockets::default();
+        }
+        if let ([BoundAddress::Ip(ip)], false) = (&self.bound[..], self.datagrams.sockets.is_empty()) {
+            self.datagrams.add_up_to(cores, *ip, accepts_v4(&self.address));
+        }
+        self
     }
 
     pub(crate) fn new(
@@ -95,7 +108,8 @@ impl Listener {
         sockets: Vec<Socket>,
         ownership: Ownership,
     ) -> Self {
-        Self { address, bound, sockets, datagrams: Vec::new(), http3_error: None, ownership }
+        let datagrams = DatagramSockets::default();
+        Self { address, bound, sockets, datagrams, http3_error: None, ownership }
     }
 
     /// Returns why the address has no HTTP/3, although it should.
@@ -135,6 +149,24 @@ impl Listener {
         let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
         let bound = sockets.iter().take(1).map(Socket::bound).collect();
         Ok(Self::new(address, bound, sockets, Ownership::Shared))
+    }
+
+    /// Adds sockets of HTTP/3 of another process, and the ways to it; this process has this number.
+    pub fn add_datagrams(
+        &mut self,
+        sockets: Vec<OwnedFd>,
+        relays: Vec<OwnedFd>,
+        generation: u8,
+    ) -> Result<(), ListenError> {
+        let system = |error| ListenError::System { address: self.address.clone(), error };
+        self.datagrams = DatagramSockets::of_other(sockets, relays, generation).map_err(system)?;
+        Ok(())
+    }
+
+    /// Returns the sockets of HTTP/3, for passing them to another process.
+    #[must_use]
+    pub fn datagrams(&self) -> Option<PassedDatagrams<'_>> {
+        (!self.datagrams.sockets.is_empty()).then(|| self.datagrams.passed())
     }
 
     /// Checks whether `address` could be bound if no other process used it, as far as that is possible
@@ -227,13 +259,18 @@ pub(crate) fn bind_datagrams(
     address: &Address,
     bound: &[BoundAddress],
     cores: usize,
-) -> io::Result<Vec<UdpSocket>> {
-    let [BoundAddress::Ip(ip)] = bound else { return Ok(Vec::new()) };
+) -> io::Result<DatagramSockets> {
+    let mut datagrams = DatagramSockets::default();
     // Other networks have no datagrams.
-    if network::current().is_some() {
-        return Ok(Vec::new());
+    if let ([BoundAddress::Ip(ip)], None) = (bound, network::current()) {
+        datagrams.sockets = udp::bind(*ip, accepts_v4(address), cores)?;
     }
-    udp::bind(*ip, matches!(address.endpoint, Endpoint::AllInterfaces { .. }), cores)
+    Ok(datagrams)
+}
+
+/// Whether the sockets of an address of IPv6 also accept IPv4.
+fn accepts_v4(address: &Address) -> bool {
+    matches!(address.endpoint, Endpoint::AllInterfaces { .. })
 }
 
 type Parts = (Vec<BoundAddress>, Vec<Socket>, Ownership);

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -14,8 +16,10 @@ use rudy_quic::{Datagram, Datagrams, Ids, Place, Received};
 use rudy_runtime::clock;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+use tokio::runtime::Handle;
 
 use super::group::Group;
+use super::relay::Relay;
 
 /// Calls that receive before connections get their turn.
 const RECEIVE_CALLS: usize = 4;
@@ -23,6 +27,9 @@ const RECEIVE_CALLS: usize = 4;
 /// Datagrams of a size, in one transmission, that wait for room in the socket. When there are more, they are dropped, which the
 /// connection notices as it notices a loss in the network.
 const UNSENT_MAX: usize = 64;
+
+/// Datagrams that another process has received which are handled before connections get their turn.
+const RELAYED_MAX: usize = 64;
 
 /// Datagrams that were received by other endpoints, and wait. When there are more, they are dropped.
 const PASSED_MAX: usize = 1024;
@@ -39,6 +46,10 @@ pub(crate) struct Endpoint {
     ids: Ids,
     group: Arc<Group>,
     state: Mutex<State>,
+    /// What polls the socket.
+    runtime: Handle,
+    /// Whether another process receives from the socket.
+    is_read_elsewhere: AtomicBool,
 }
 
 struct State {
@@ -115,7 +126,8 @@ impl Endpoint {
             passed: Vec::new(),
         };
         let (socket, state) = (UdpSocket::from_std(socket)?, Mutex::new(state));
-        Ok(Self { socket, datagrams, local, place, ids, group, state })
+        let (runtime, is_read_elsewhere) = (Handle::current(), AtomicBool::new(false));
+        Ok(Self { socket, datagrams, local, place, ids, group, state, runtime, is_read_elsewhere })
     }
 
     /// Returns the address of the socket.
@@ -135,6 +147,10 @@ impl Endpoint {
         for datagram in passed {
             self.handle(datagram, clock::now(), accept);
         }
+        let is_busy = self.poll_relays(cx, received, accept);
+        if self.is_read_elsewhere.load(Ordering::Acquire) {
+            return if is_busy { Poll::Ready(Ok(())) } else { Poll::Pending };
+        }
         for _ in 0..RECEIVE_CALLS {
             std::task::ready!(self.socket.poll_recv_ready(cx))?;
             let receive = || self.datagrams.receive(&self.socket, received);
@@ -149,6 +165,51 @@ impl Endpoint {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Receives what another process has read for this one. Returns whether there may be more.
+    fn poll_relays(
+        &self,
+        cx: &mut Context<'_>,
+        received: &mut Received,
+        accept: &mut dyn FnMut(Incoming),
+    ) -> bool {
+        let Some(neighbour) = self.group.neighbour() else { return false };
+        let mut is_busy = false;
+        for relay in neighbour.relays_of(self.place.worker.into(), self.group.len()) {
+            for turn in 1..=RELAYED_MAX {
+                match relay.poll_receive(cx, received.buffer()) {
+                    Poll::Ready(Ok(datagram)) => {
+                        if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram) {
+                            self.handle(datagram, clock::now(), accept);
+                        }
+                    }
+                    Poll::Ready(Err(_)) => {
+                        self.group.forget(&neighbour);
+                        return true;
+                    }
+                    Poll::Pending => break,
+                }
+                is_busy |= turn == RELAYED_MAX;
+            }
+        }
+        is_busy
+    }
+
+    /// Uses this end of the way to another process.
+    pub(super) fn relay(&self, end: OwnedFd) -> io::Result<Relay> {
+        let _entered = self.runtime.enter();
+        Relay::new(end)
+    }
+
+    /// Duplicates the socket.
+    pub(super) fn duplicate(&self) -> io::Result<std::net::UdpSocket> {
+        self.socket.as_fd().try_clone_to_owned().map(Into::into)
+    }
+
+    /// Leaves the receiving to another process, which passes on what is for this one.
+    pub(super) fn stop_reading(&self) {
+        self.is_read_elsewhere.store(true, Ordering::Release);
     }
 
     /// Receives a datagram from another endpoint. When too many wait, it is dropped.
@@ -209,7 +270,12 @@ impl Endpoint {
     /// Whether no connection is left, here and at the other endpoints of the listener: sockets that accept nothing must not stay beside new
     /// ones, because the kernel chooses among all of them.
     pub(crate) fn is_unused(&self) -> bool {
-        self.group.all().all(|endpoint| endpoint.state.lock().machine.open_connections() == 0)
+        self.group.is_unused()
+    }
+
+    /// Whether connections are open here.
+    pub(super) fn has_connections(&self) -> bool {
+        self.state.lock().machine.open_connections() > 0
     }
 
     /// Wakes the task that receives.

@@ -45,7 +45,7 @@ async fn every_queue_has_a_worker_for_any_number_of_workers() {
         let (first, second) = (greeter(2), greeter(cores));
         let address = listen_tcp(&*first);
         share(&*first, &*second);
-        first.hand_over_listeners().await;
+        first.hand_over_listeners(&[]).await;
         second.take_ownership();
         connect(address, 32);
         assert_eq!(sum(&*second, |counters| &counters.accepted), 32, "{cores} cores");
@@ -86,7 +86,7 @@ async fn the_first_engine_takes_its_sockets_back() {
     let address = listen_tcp(&*first);
     listen(&*first, &format!("unix:{}", path.display()));
     let kept = first.share_listeners().unwrap();
-    first.hand_over_listeners().await;
+    first.hand_over_listeners(&[]).await;
     // These wait in the kernel's queues.
     let waiting: Vec<_> = (0..32).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert!(first.listeners().is_empty() && path.exists());
@@ -111,7 +111,7 @@ async fn a_connection_of_a_handed_over_listener_ends_with_its_next_response() {
     let stream = TcpStream::connect(address).unwrap();
     assert_greeted(&exchange(&stream, REQUEST).unwrap());
     let _kept = first.share_listeners().unwrap();
-    first.hand_over_listeners().await;
+    first.hand_over_listeners(&[]).await;
     first.source_changed();
     // An idle connection stays open, because a request may be on its way.
     let response = exchange(&stream, REQUEST).unwrap();

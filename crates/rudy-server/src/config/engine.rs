@@ -47,7 +47,7 @@ impl EngineOptions {
 
     /// The options to start the engine with.
     pub(crate) fn for_start(&self) -> engine::Options {
-        engine::Options { model: self.model, cores: self.cores, threads_max: self.threads }
+        engine::Options { model: self.model, cores: self.cores, threads_max: self.threads, quic_keys: None }
     }
 
     /// Reports settings that the engine does not use.

@@ -15,6 +15,7 @@ mod memory;
 mod outcome;
 mod ownership;
 mod privileges;
+mod quic_keys;
 mod reload;
 mod sandbox;
 mod server;

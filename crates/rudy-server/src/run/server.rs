@@ -30,7 +30,7 @@ use super::service_manager::{self, State};
 use super::serving::Serving;
 use super::signals::{Action, Signals, Stop};
 use super::upgrade::{CommandLine, Predecessor};
-use super::{Options, announce, privileges, sandbox};
+use super::{Options, announce, privileges, quic_keys, sandbox};
 use crate::config::Config;
 
 /// A running server.
@@ -90,7 +90,7 @@ impl Server {
         signals: Signals,
     ) -> Result<Self, Failure> {
         let descriptors = raise_descriptor_limit();
-        let options_of_engine = config.engine.for_start().with_known_cores();
+        let mut options_of_engine = config.engine.for_start().with_known_cores();
         let workers = options_of_engine.worker_count();
         // Binding may need root, and no other thread runs yet: see `privileges`.
         let bind = |address| Listener::bind_closed(address, workers, &inherited).map_err(Failure::Listen);
@@ -98,7 +98,10 @@ impl Server {
         let key_log = options.tls_key_log.then(open_key_log).transpose()?;
         privileges::drop_root(&config)?;
         let sandbox = config.sandbox.then(|| Sandbox::enter(&config)).transpose()?;
-        let context = Context::new(&config.error_log, workers, state_dir())
+        let folder = state_dir();
+        let new_keys = || quic_keys::for_start(&config, folder.as_deref());
+        options_of_engine.quic_keys = inherited.quic_keys.clone().or_else(new_keys);
+        let context = Context::new(&config.error_log, workers, folder)
             .map_err(|error| Failure::Cannot(error.to_string()))?;
         report_panics(&context.errors);
         if let Some((path, file)) = key_log {

@@ -120,7 +120,7 @@ impl SimulatedServer {
     /// Leaves the listeners to the server that has them too.
     pub async fn hand_over_listeners(&self) {
         self.watching.iter().for_each(AbortHandle::abort);
-        self.serving.engine.hand_over_listeners().await;
+        self.serving.engine.hand_over_listeners(&[]).await;
     }
 
     /// Becomes the only owner of the listeners.

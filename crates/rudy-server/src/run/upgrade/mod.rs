@@ -19,7 +19,7 @@ use rudy_admin::RunningServer;
 use rudy_net::engine::{self, Stopped};
 use rudy_net::listen::Listener;
 use rudy_runtime::clock;
-use rudy_service::listen_address::Endpoint;
+use rudy_service::listen_address::{Address, Endpoint};
 use rudy_system::admin::AdminSocket;
 use tokio::time::{sleep, timeout};
 
@@ -41,6 +41,10 @@ const PREDECESSOR_VARIABLE: &str = "RUDY_UPGRADE";
 // Messages on the channel; some have an argument.
 const SOCKET: &str = "socket";
 const LISTENER: &str = "listener";
+const DATAGRAMS: &str = "datagrams";
+const RELAYS: &str = "relays";
+const QUIC_SECRET: &str = "quic-secret";
+const READS: &str = "reads";
 const BEGIN: &str = "begin";
 const READY: &str = "ready";
 const TAKE_OWNERSHIP: &str = "yours";
@@ -58,7 +62,7 @@ const TAKEOVER_PERIOD: Duration = Duration::from_secs(1);
 
 /// The result of starting a new process.
 enum Start {
-    Ready(Box<Successor>),
+    Ready(Box<Successor>, Vec<Address>),
     Failed(String),
     Stop(Stop),
 }
@@ -84,8 +88,8 @@ impl Server {
             Err(error) => Err(format!("cannot share the listening sockets: {error}")),
         };
         match started {
-            Ok((Start::Ready(successor), listeners)) => {
-                return self.hand_over(*successor, listeners, &pending);
+            Ok((Start::Ready(successor, reads), listeners)) => {
+                return self.hand_over(*successor, listeners, &reads, &pending);
             }
             Ok((Start::Stop(stop), _)) => return Err(self.stop(stop)),
             Ok((Start::Failed(why), _)) | Err(why) => {
@@ -116,27 +120,31 @@ impl Server {
             );
         }
         let Self {
-            runtime, signals, serving: Serving { context, config, inherited, .. }, command_line, ..
+            runtime,
+            signals,
+            serving: Serving { context, config, inherited, engine, .. },
+            command_line,
+            ..
         } = self;
         runtime.block_on(async {
             let mut successor = Successor::start(command_line)?;
             let pid = successor.pid();
             context.errors.notice(&format!("SIGUSR2: starting process {pid} to replace this one"));
             let start = {
-                let ready = successor.wait_until_ready(listeners, inherited);
+                let ready = successor.wait_until_ready(listeners, inherited, engine.quic_keys());
                 let mut ready = pin!(timeout(config.upgrade_timeout.0, ready));
                 loop {
                     tokio::select! {
                         ready = &mut ready => break match ready {
-                            Ok(Ok(())) => None,
-                            Ok(Err(why)) => Some(Start::Failed(format!("process {pid}: {why}"))),
-                            Err(_) => Some(Start::Failed(format!(
+                            Ok(Ok(reads)) => Ok(reads),
+                            Ok(Err(why)) => Err(Start::Failed(format!("process {pid}: {why}"))),
+                            Err(_) => Err(Start::Failed(format!(
                                 "process {pid} was not ready after {} s (`upgrade_timeout`)",
                                 config.upgrade_timeout.0.as_secs_f32()
                             ))),
                         },
                         action = signals.next() => match action {
-                            Action::Stop(stop) => break Some(Start::Stop(stop)),
+                            Action::Stop(stop) => break Err(Start::Stop(stop)),
                             Action::Upgrade => context.errors.notice("SIGUSR2: ignored, an upgrade is in progress"),
                             action if pending.contains(&action) => {}
                             action => pending.push(action),
@@ -144,7 +152,10 @@ impl Server {
                     }
                 }
             };
-            let Some(start) = start else { return Ok(Start::Ready(successor.into())) };
+            let start = match start {
+                Ok(reads) => return Ok(Start::Ready(successor.into(), reads)),
+                Err(start) => start,
+            };
             if !successor.has_ended() {
                 context.errors.notice(&format!("terminating process {pid}"));
                 successor.kill().await;
@@ -153,15 +164,17 @@ impl Server {
         })
     }
 
-    /// Hands the sockets over to the new process, and finishes the requests of this process.
+    /// Hands the sockets over to the new process, and finishes the requests of this process. The new process reads the datagrams at the
+    /// addresses `reads`.
     fn hand_over(
         mut self,
         successor: Successor,
         listeners: Vec<Listener>,
+        reads: &[Address],
         pending: &[Action],
     ) -> Result<Self, Exit> {
         let (began, grace) = (clock::now(), self.serving.config.shutdown_timeout.0);
-        self.runtime.block_on(self.serving.engine.hand_over_listeners());
+        self.runtime.block_on(self.serving.engine.hand_over_listeners(reads));
         let admin_socket = self.serving.config.admin_socket.as_ref().map(|socket| socket.0.clone());
         self.serving
             .context
@@ -296,7 +309,8 @@ impl Server {
         if self.serving.engine.workers().iter().any(|worker| worker.is_stopping()) {
             // As many workers as before, for which the pools of connections were made.
             let cores = NonZeroUsize::new(self.serving.engine.workers().len());
-            let options = engine::Options { cores, ..self.serving.config.engine.for_start() };
+            let quic_keys = self.serving.engine.quic_keys().cloned();
+            let options = engine::Options { cores, quic_keys, ..self.serving.config.engine.for_start() };
             let engine = start_engine(&options, &self.serving.current_app, &self.serving.context)?;
             self.retired.retain(|engine| engine.workers().iter().any(|worker| worker.has_connections()));
             self.retired.push(mem::replace(&mut self.serving.engine, engine));
@@ -322,7 +336,7 @@ impl Server {
     /// Notifies the process that this one replaces, or else the service manager, that this process is ready.
     pub(super) fn report_ready(&self) {
         match self.signals.predecessor() {
-            Some(predecessor) => predecessor.notify_ready(),
+            Some(predecessor) => predecessor.notify_ready(&self.serving.engine.read_for_older()),
             None => self.notify_service_manager(State::Ready),
         }
     }

@@ -10,10 +10,11 @@ use rustix::net::sockopt::socket_type;
 
 use super::channel::{Channel, Message};
 use super::{
-    BEGIN, END, FAILED, LISTENER, PREDECESSOR_VARIABLE, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING,
-    TAKE_OWNERSHIP, UPGRADE,
+    BEGIN, DATAGRAMS, END, FAILED, LISTENER, PREDECESSOR_VARIABLE, QUIC_SECRET, READS, READY, RELAYS, RELOAD,
+    REOPEN, SOCKET, STOP, STOPPING, TAKE_OWNERSHIP, UPGRADE,
 };
 use crate::run::exit::Failure;
+use crate::run::quic_keys;
 use crate::run::signals::{Action, Stop};
 
 /// The process that this one replaces.
@@ -21,6 +22,16 @@ use crate::run::signals::{Action, Stop};
 pub(in crate::run) struct Predecessor {
     channel: Arc<Channel>,
     pid: u32,
+}
+
+/// A listener of the replaced process.
+struct Passed {
+    address: Address,
+    sockets: Vec<OwnedFd>,
+    /// The sockets of HTTP/3, the ways to the replaced process, and the number of this one.
+    datagrams: Vec<OwnedFd>,
+    relays: Vec<OwnedFd>,
+    generation: u8,
 }
 
 /// A request of the replaced process.
@@ -54,12 +65,12 @@ impl Predecessor {
         self.pid
     }
 
-    /// Receives its sockets and adds them to `inherited`.
+    /// Receives its sockets and its secrets of QUIC, and adds them to `inherited`.
     pub(in crate::run) async fn receive_sockets(
         &self,
         inherited: &mut InheritedSockets,
     ) -> Result<(), Failure> {
-        let mut listeners: Vec<(Address, Vec<OwnedFd>)> = Vec::new();
+        let mut listeners = Vec::<Passed>::new();
         loop {
             let received = self.channel.receive().await.map_err(Failure::cannot("receive sockets"))?;
             let Some(Message { text, descriptors }) = received else {
@@ -72,27 +83,32 @@ impl Predecessor {
                         inherited.add_socket(name.to_owned(), socket);
                     }
                 }
-                (LISTENER, address) => {
-                    let address = address.parse::<Address>();
-                    let address = address.map_err(|error| Failure::Cannot(error.to_string()))?;
-                    // A listener with many sockets takes several messages.
-                    match listeners.iter_mut().find(|(known, _)| *known == address) {
-                        Some((_, sockets)) => sockets.extend(descriptors),
-                        None => listeners.push((address, descriptors)),
-                    }
+                (QUIC_SECRET, secret) => inherited.quic_keys = quic_keys::from_text(secret),
+                (LISTENER, address) => passed(&mut listeners, address)?.sockets.extend(descriptors),
+                (DATAGRAMS, text) => {
+                    let (generation, address) = text.split_once(' ').unwrap_or_default();
+                    let listener = passed(&mut listeners, address)?;
+                    listener.generation = generation.parse().unwrap_or_default();
+                    listener.datagrams.extend(descriptors);
                 }
+                (RELAYS, address) => passed(&mut listeners, address)?.relays.extend(descriptors),
                 // A message of another version.
                 _ => {}
             }
         }
-        for (address, sockets) in listeners {
-            inherited.add_listener(Listener::shared(address, sockets).map_err(Failure::Listen)?);
+        for Passed { address, sockets, datagrams, relays, generation } in listeners {
+            let mut listener = Listener::shared(address, sockets).map_err(Failure::Listen)?;
+            listener.add_datagrams(datagrams, relays, generation).map_err(Failure::Listen)?;
+            inherited.add_listener(listener);
         }
         Ok(())
     }
 
-    /// Reports that this process serves.
-    pub(in crate::run) fn notify_ready(&self) {
+    /// Reports that this process serves, and that it reads the datagrams at these addresses.
+    pub(in crate::run) fn notify_ready(&self, reads: &[Address]) {
+        for address in reads {
+            self.channel.send_now(&format!("{READS} {address}"));
+        }
         self.channel.send_now(&format!("{READY} {}", process::id()));
     }
 
@@ -124,6 +140,22 @@ impl Predecessor {
             }
         }
     }
+}
+
+/// Returns what was passed for an address, of which there may be several messages.
+fn passed<'a>(listeners: &'a mut Vec<Passed>, address: &str) -> Result<&'a mut Passed, Failure> {
+    let address = address.parse::<Address>().map_err(|error| Failure::Cannot(error.to_string()))?;
+    let index = listeners.iter().position(|known| known.address == address).unwrap_or_else(|| {
+        listeners.push(Passed {
+            address,
+            sockets: Vec::new(),
+            datagrams: Vec::new(),
+            relays: Vec::new(),
+            generation: 0,
+        });
+        listeners.len() - 1
+    });
+    Ok(&mut listeners[index])
 }
 
 /// Waits for the next request of the replaced process; forever if there is none.

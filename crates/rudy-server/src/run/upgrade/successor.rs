@@ -8,16 +8,19 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use std::{env, io, process};
 
+use rudy_net::QuicKeys;
 use rudy_net::listen::{InheritedSockets, Listener};
+use rudy_service::listen_address::Address;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::channel::{Channel, DESCRIPTORS_MAX};
 use super::{
-    BEGIN, END, FAILED, LISTENER, PREDECESSOR_VARIABLE, READY, RELOAD, REOPEN, SOCKET, STOP, STOPPING,
-    TAKE_OWNERSHIP, UPGRADE,
+    BEGIN, DATAGRAMS, END, FAILED, LISTENER, PREDECESSOR_VARIABLE, QUIC_SECRET, READS, READY, RELAYS, RELOAD,
+    REOPEN, SOCKET, STOP, STOPPING, TAKE_OWNERSHIP, UPGRADE,
 };
+use crate::run::quic_keys;
 use crate::run::signals::{Action, Stop};
 
 /// The time between SIGTERM and SIGKILL for a new process that is not ready.
@@ -75,21 +78,25 @@ impl Successor {
         self.pid
     }
 
-    /// Sends the sockets and waits until the new process is ready. The error is the reason why it failed.
+    /// Sends the sockets and waits until the new process is ready. Returns the addresses whose datagrams it reads. The error is the reason
+    /// why it failed.
     pub(super) async fn wait_until_ready(
         &mut self,
         listeners: &[Listener],
         inherited: &InheritedSockets,
-    ) -> Result<(), String> {
+        quic_keys: Option<&QuicKeys>,
+    ) -> Result<Vec<Address>, String> {
         // Fails if the new process ends, which the loop below detects.
-        let _ = self.send_sockets(listeners, inherited).await;
+        let _ = self.send_sockets(listeners, inherited, quic_keys).await;
+        let mut reads = Vec::new();
         loop {
             match self.channel.receive().await {
                 Ok(Some(message)) => match message.text.split_once(' ') {
                     Some((READY, pid)) => {
                         self.pid = pid.parse().unwrap_or(self.pid);
-                        return Ok(());
+                        return Ok(reads);
                     }
+                    Some((READS, address)) => reads.extend(address.parse::<Address>()),
                     Some((FAILED, why)) => return Err(why.to_owned()),
                     _ => {}
                 },
@@ -98,17 +105,36 @@ impl Successor {
         }
     }
 
-    async fn send_sockets(&self, listeners: &[Listener], inherited: &InheritedSockets) -> io::Result<()> {
+    async fn send_sockets(
+        &self,
+        listeners: &[Listener],
+        inherited: &InheritedSockets,
+        quic_keys: Option<&QuicKeys>,
+    ) -> io::Result<()> {
+        if let Some(keys) = quic_keys {
+            self.channel.send(&format!("{QUIC_SECRET} {}", quic_keys::to_text(keys)), &[]).await?;
+        }
         for (name, socket) in inherited.sockets() {
             self.channel.send(&format!("{SOCKET} {name}"), &[socket.as_fd()]).await?;
         }
         for listener in listeners {
-            let sockets: Vec<BorrowedFd<'_>> = listener.sockets().collect();
-            for sockets in sockets.chunks(DESCRIPTORS_MAX) {
-                self.channel.send(&format!("{LISTENER} {}", listener.address()), sockets).await?;
+            let address = listener.address();
+            self.send_all(&format!("{LISTENER} {address}"), &listener.sockets().collect::<Vec<_>>()).await?;
+            if let Some(datagrams) = listener.datagrams() {
+                let text = format!("{DATAGRAMS} {} {address}", datagrams.generation);
+                self.send_all(&text, &datagrams.sockets).await?;
+                self.send_all(&format!("{RELAYS} {address}"), &datagrams.relays).await?;
             }
         }
         self.channel.send(BEGIN, &[]).await
+    }
+
+    /// Sends descriptors in as many messages as they need.
+    async fn send_all(&self, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        for descriptors in descriptors.chunks(DESCRIPTORS_MAX) {
+            self.channel.send(text, descriptors).await?;
+        }
+        Ok(())
     }
 
     /// Forwards an action to the new process.
