@@ -18,6 +18,8 @@ pub struct Worker {
     pub counters: Counters,
     /// Set once: connections finish their exchange and close.
     stopping: AtomicBool,
+    /// Set once: live streams and connections in another protocol end.
+    ending_streams: AtomicBool,
     /// Set once: the connections that are left are reset.
     aborting: AtomicBool,
     pub(crate) timers: Arc<Timers>,
@@ -30,6 +32,17 @@ impl Worker {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_connections();
+    }
+
+    /// Ends responses that have no end, and connections in another protocol.
+    pub fn end_streams(&self) {
+        self.ending_streams.store(true, Ordering::Release);
+        self.wake_connections();
+    }
+
+    /// Whether [`Self::end_streams`] was called.
+    pub(crate) fn is_ending_streams(&self) -> bool {
+        self.ending_streams.load(Ordering::Acquire)
     }
 
     /// Resets the connections that are left, whose tasks the engine drops next.
@@ -165,6 +178,10 @@ pub struct Counters {
     pub paused: Counter,
     /// Clients dropped because they fell too far behind a live stream.
     pub dropped: Counter,
+    /// Datagrams that were passed on to the other process of an upgrade.
+    pub passed_datagrams: Counter,
+    /// Datagrams that the other process of an upgrade did not receive fast enough, so that they were dropped.
+    pub lost_datagrams: Counter,
     /// Bytes of responses sent to the kernel.
     pub sent_bytes: Counter,
     /// Bytes received.

@@ -31,6 +31,7 @@ const ACTIONS: &[(usize, Action)] = &[
     (4, |client| client.subscribe()),
     (6, |client| client.publish()),
     (20, |client| client.multiplex()),
+    (10, |client| client.over_http3()),
 ];
 
 /// A client.

@@ -228,12 +228,11 @@ fn closed(status: u16) -> RequestError {
 impl Request {
     /// Returns the request for HTTP/2.
     fn http2(&self) -> client::Request {
-        let (method, target) = self.name.split_once(' ').expect("a name is a method and a target");
         let mut fields = HeaderMap::new();
         fields.insert(header::HOST, HeaderValue::from_static(HOST));
         let head = RequestHead {
-            method: &Method::from_bytes(method.as_bytes()).expect("a method"),
-            target,
+            method: &Method::from_bytes(self.method().as_bytes()).expect("a method"),
+            target: self.target(),
             version: Version::HTTP_11,
             fields: (&fields).into(),
             body: BodyLength::Known(self.body.len() as u64),

@@ -9,6 +9,7 @@ pub mod app;
 mod client;
 mod faults;
 mod http2;
+mod http3;
 mod leaks;
 mod pattern;
 mod request;

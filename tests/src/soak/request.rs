@@ -30,6 +30,16 @@ pub(super) enum ExpectedBody {
 }
 
 impl Request {
+    /// Returns the method.
+    pub(super) fn method(&self) -> &str {
+        self.name.split_once(' ').expect("a name is a method and a target").0
+    }
+
+    /// Returns the target.
+    pub(super) fn target(&self) -> &str {
+        self.name.split_once(' ').expect("a name is a method and a target").1
+    }
+
     /// Returns a request with a fast response.
     pub(super) fn quick(random: &mut Random) -> Self {
         match random.below(10) {

@@ -134,7 +134,7 @@ fn sent_bytes(case: &Case) -> usize {
 }
 
 fn start(model: Model, sites: Arc<Sites>) -> Box<dyn Engine> {
-    let options = Options { model, cores: NonZeroUsize::new(2), threads_max: None };
+    let options = Options { model, cores: NonZeroUsize::new(2), ..Options::default() };
     let reporter = |report: &Report| panic!("the engine reports a problem: {report:?}");
     engine::start(&options, sites, Arc::new(reporter)).expect("the engine starts")
 }

@@ -41,7 +41,7 @@ impl BorrowedConnection {
 
 impl UpgradedConnection for BorrowedConnection {
     fn is_stopping(&self) -> bool {
-        self.worker.is_stopping()
+        self.worker.is_ending_streams()
     }
 }
 

@@ -77,7 +77,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
     /// Accepts as long as `closing` is false, and passes on what arrives for connections as long as there are some.
     pub(super) async fn run(mut self, mut closing: watch::Receiver<bool>) {
         let mut received = Received::default();
-        let (endpoint, mut is_dropped) = (self.endpoint.clone(), false);
+        let (endpoint, worker, mut is_dropped) = (self.endpoint.clone(), self.runner.worker.clone(), false);
         loop {
             let is_closing = *closing.borrow_and_update() || is_dropped;
             let poll = |cx: &mut Context<'_>| {
@@ -85,7 +85,9 @@ impl<S: ServiceSource> QuicAcceptor<S> {
                     return Poll::Ready(true);
                 }
                 let accept = &mut |incoming| self.accept(incoming, is_closing);
-                endpoint.poll_receive(cx, &mut received, accept).map(|received| received.is_err())
+                endpoint
+                    .poll_receive(cx, &mut received, &worker.counters, accept)
+                    .map(|received| received.is_err())
             };
             tokio::select! {
                 biased;

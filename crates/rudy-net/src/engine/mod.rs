@@ -152,6 +152,9 @@ pub trait Engine: Send + Sync {
     /// the rest after `grace`. Ready when all have ended.
     fn stop(&self, grace: Duration) -> BoxFuture<'_, Stopped>;
 
+    /// Stops as [`Self::stop`] does, but live streams and connections in another protocol go on until the last second of `grace`.
+    fn finish(&self, grace: Duration) -> BoxFuture<'_, Stopped>;
+
     /// Aborts all connections. To wait for the end, use [`Self::ended`].
     fn stop_now(&self);
 

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use parking_lot::Mutex;
@@ -25,6 +25,9 @@ use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
 use crate::listen::{BoundAddress, DatagramSockets, Listener, Ownership, Socket, bind_datagrams};
 use crate::quic::{Group, Relay};
+
+/// How long before the end of its grace period [`Engine::finish`] ends live streams, so that their clients see a complete end.
+const STREAMS_GRACE: Duration = Duration::from_secs(1);
 
 /// Maximum grace period. A longer one is unlimited in practice, and could overflow the clock.
 const GRACE_PERIOD_MAX: Duration = Duration::from_hours(24 * 365);
@@ -64,6 +67,29 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         let runners = runners.into_iter().zip(handles).collect();
         let listeners = Mutex::new(Some(Vec::new()));
         Ok(Self { source, spawner, shared, workers, runners, listeners, command })
+    }
+}
+
+impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
+    /// Stops accepting, ends live streams at a time, and aborts what is left at another.
+    fn drain(&self, streams_until: Instant, until: Instant) -> BoxFuture<'_, Stopped> {
+        Box::pin(async move {
+            let mut listeners = self.listeners.lock().take().unwrap_or_default();
+            for listener in &mut listeners {
+                listener.begin_close();
+            }
+            for listener in listeners {
+                listener.close().await;
+            }
+            self.command.send_if_modified(|command| {
+                let serving = *command == Command::Serve;
+                if serving {
+                    *command = Command::Drain { streams_until, until };
+                }
+                serving
+            });
+            self.shared.ended().await
+        })
     }
 }
 
@@ -391,24 +417,14 @@ impl<S: ServiceSource, C: Spawner> Engine for RunningEngine<S, C> {
     }
 
     fn stop(&self, grace: Duration) -> BoxFuture<'_, Stopped> {
+        let now = clock::now();
+        self.drain(now, now + grace.min(GRACE_PERIOD_MAX))
+    }
+
+    fn finish(&self, grace: Duration) -> BoxFuture<'_, Stopped> {
         let until = clock::now() + grace.min(GRACE_PERIOD_MAX);
-        Box::pin(async move {
-            let mut listeners = self.listeners.lock().take().unwrap_or_default();
-            for listener in &mut listeners {
-                listener.begin_close();
-            }
-            for listener in listeners {
-                listener.close().await;
-            }
-            self.command.send_if_modified(|command| {
-                let serving = *command == Command::Serve;
-                if serving {
-                    *command = Command::Drain { until };
-                }
-                serving
-            });
-            self.ended().await
-        })
+        let streams_until = until.checked_sub(STREAMS_GRACE).unwrap_or(until);
+        self.drain(streams_until, until)
     }
 
     fn stop_now(&self) {

@@ -30,8 +30,8 @@ pub(super) const BLOCKING_THREADS_MAX: usize = 32;
 pub(super) enum Command {
     /// Serve connections.
     Serve,
-    /// Close connections as they become idle. Stop when the last one has closed, or at `until`.
-    Drain { until: Instant },
+    /// Close connections as they become idle, and end live streams at `streams_until`. Stop when the last one has closed, or at `until`.
+    Drain { streams_until: Instant, until: Instant },
     /// Stop.
     Stop,
 }
@@ -154,18 +154,25 @@ impl WorkerRunner {
             .wait_for(|command| *command != Command::Serve)
             .await
             .map_or(Command::Stop, |command| *command);
-        if let Command::Drain { until } = command {
+        if let Command::Drain { streams_until, until } = command {
             self.worker.stop();
             tokio::select! {
                 biased;
                 () = self.wait_until_closed() => {}
-                () = tokio::time::sleep_until(until.into()) => {}
+                () = self.end_streams_at(streams_until, until) => {}
                 // An error means that the engine was dropped.
                 _ = commands.wait_for(|command| *command == Command::Stop) => {}
             }
         }
         self.worker.abort();
         self.shared.aborted.fetch_add(self.open_connections(), Ordering::AcqRel);
+    }
+
+    /// Ends live streams at a time, and waits until another.
+    async fn end_streams_at(&self, streams_until: Instant, until: Instant) {
+        tokio::time::sleep_until(streams_until.into()).await;
+        self.worker.end_streams();
+        tokio::time::sleep_until(until.into()).await;
     }
 
     async fn wait_until_closed(&self) {

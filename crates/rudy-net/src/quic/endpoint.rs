@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 
 use super::group::Group;
 use super::relay::Relay;
+use crate::worker::Counters;
 
 /// Calls that receive before connections get their turn.
 const RECEIVE_CALLS: usize = 4;
@@ -140,6 +141,7 @@ impl Endpoint {
         &self,
         cx: &mut Context<'_>,
         received: &mut Received,
+        counters: &Counters,
         accept: &mut dyn FnMut(Incoming),
     ) -> Poll<io::Result<()>> {
         self.poll_unsent(cx);
@@ -147,7 +149,7 @@ impl Endpoint {
         for datagram in passed {
             self.handle(datagram, clock::now(), accept);
         }
-        let is_busy = self.poll_relays(cx, received, accept);
+        let is_busy = self.poll_relays(cx, received, counters, accept);
         if self.is_read_elsewhere.load(Ordering::Acquire) {
             return if is_busy { Poll::Ready(Ok(())) } else { Poll::Pending };
         }
@@ -158,7 +160,7 @@ impl Endpoint {
             if self.socket.try_io(Interest::READABLE, receive).is_ok() {
                 let now = clock::now();
                 for datagram in received.take() {
-                    if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram) {
+                    if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram, counters) {
                         self.handle(datagram, now, accept);
                     }
                 }
@@ -172,6 +174,7 @@ impl Endpoint {
         &self,
         cx: &mut Context<'_>,
         received: &mut Received,
+        counters: &Counters,
         accept: &mut dyn FnMut(Incoming),
     ) -> bool {
         let Some(neighbour) = self.group.neighbour() else { return false };
@@ -180,7 +183,8 @@ impl Endpoint {
             for turn in 1..=RELAYED_MAX {
                 match relay.poll_receive(cx, received.buffer()) {
                     Poll::Ready(Ok(datagram)) => {
-                        if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram) {
+                        if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram, counters)
+                        {
                             self.handle(datagram, clock::now(), accept);
                         }
                     }

@@ -12,6 +12,7 @@ use super::endpoint::Endpoint;
 use super::neighbour::Neighbour;
 use super::relay::Relay;
 use crate::listen::DatagramSockets;
+use crate::worker::Counters;
 
 /// The endpoints of a listener, by their numbers.
 #[derive(Default)]
@@ -42,11 +43,17 @@ impl Group {
     }
 
     /// Passes a datagram to the endpoint that has its connection, unless that is the one at `own`, or there is none.
-    pub(super) fn pass_on(&self, own: Place, ids: &Ids, datagram: Datagram) -> Option<Datagram> {
+    pub(super) fn pass_on(
+        &self,
+        own: Place,
+        ids: &Ids,
+        datagram: Datagram,
+        counters: &Counters,
+    ) -> Option<Datagram> {
         let place = Ids::destination(&datagram.bytes).and_then(|id| ids.place_of(id));
         let Some(place) = place.filter(|place| *place != own) else { return Some(datagram) };
         if place.generation != own.generation {
-            return self.pass_to_neighbour(own, place, datagram);
+            return self.pass_to_neighbour((own, place), datagram, counters);
         }
         let endpoints = self.endpoints.get().map_or(&[][..], Vec::as_slice);
         match endpoints.get(usize::from(place.worker)).and_then(Weak::upgrade) {
@@ -58,9 +65,14 @@ impl Group {
         }
     }
 
-    fn pass_to_neighbour(&self, own: Place, place: Place, datagram: Datagram) -> Option<Datagram> {
+    fn pass_to_neighbour(
+        &self,
+        places: (Place, Place),
+        datagram: Datagram,
+        counters: &Counters,
+    ) -> Option<Datagram> {
         let Some(neighbour) = self.neighbour() else { return Some(datagram) };
-        match neighbour.pass(own, place, datagram) {
+        match neighbour.pass(places, datagram, counters) {
             Ok(rest) => rest,
             Err(datagram) => {
                 self.forget(&neighbour);

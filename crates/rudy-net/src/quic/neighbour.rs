@@ -3,6 +3,7 @@
 use rudy_quic::{Datagram, Place};
 
 use super::relay::Relay;
+use crate::worker::Counters;
 
 /// Another process that shares the sockets of a listener.
 pub(crate) struct Neighbour {
@@ -38,9 +39,9 @@ impl Neighbour {
     /// process has ended.
     pub(super) fn pass(
         &self,
-        own: Place,
-        place: Place,
+        (own, place): (Place, Place),
         datagram: Datagram,
+        counters: &Counters,
     ) -> Result<Option<Datagram>, Datagram> {
         if place.generation != self.generation {
             return Ok(Some(datagram));
@@ -50,7 +51,11 @@ impl Neighbour {
         let number = if self.is_older { place.worker } else { own.worker };
         let Some(relay) = self.relays.get(usize::from(number)) else { return Ok(Some(datagram)) };
         match relay.pass(&datagram) {
-            Ok(_) => Ok(None),
+            Ok(has_room) => {
+                let counter = if has_room { &counters.passed_datagrams } else { &counters.lost_datagrams };
+                counter.add(1);
+                Ok(None)
+            }
             Err(_) => Err(datagram),
         }
     }

@@ -18,7 +18,7 @@ use crate::support::{
 };
 
 fn options(model: Model, threads_max: usize) -> Options {
-    Options { model, cores: None, threads_max: NonZeroUsize::new(threads_max), quic_keys: None }
+    Options { model, threads_max: NonZeroUsize::new(threads_max), ..Options::default() }
 }
 
 fn pool(threads: usize) -> Model {

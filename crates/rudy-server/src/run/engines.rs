@@ -10,7 +10,20 @@ pub(super) async fn stop_engines(
     retired: &[Box<dyn Engine>],
     grace: Duration,
 ) -> Stopped {
-    let mut stopped = engine.stop(grace).await;
+    with_retired(engine.stop(grace).await, retired).await
+}
+
+/// Finishes what another process does not do, as [`Engine::finish`] does, and waits for the retired engines.
+pub(super) async fn finish_engines(
+    engine: &dyn Engine,
+    retired: &[Box<dyn Engine>],
+    grace: Duration,
+) -> Stopped {
+    with_retired(engine.finish(grace).await, retired).await
+}
+
+/// Waits for the retired engines.
+async fn with_retired(mut stopped: Stopped, retired: &[Box<dyn Engine>]) -> Stopped {
     for engine in retired {
         stopped.aborted += engine.ended().await.aborted;
     }
@@ -23,9 +36,5 @@ pub(super) async fn abort_engines(engine: &dyn Engine, retired: &[Box<dyn Engine
     for engine in retired {
         engine.stop_now();
     }
-    let mut stopped = engine.ended().await;
-    for engine in retired {
-        stopped.aborted += engine.ended().await.aborted;
-    }
-    stopped
+    with_retired(engine.ended().await, retired).await
 }

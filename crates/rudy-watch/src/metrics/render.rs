@@ -121,6 +121,19 @@ fn connections(out: &mut Exposition, metrics: &Metrics) {
     let resumed = metrics.sum(|counters| counters.resumed_handshakes.get());
     let full = metrics.sum(|counters| counters.handshakes.get()).saturating_sub(resumed);
     let failed = metrics.sum(|counters| counters.failed_handshakes.get());
+    let (passed, lost) = (
+        metrics.sum(|counters| counters.passed_datagrams.get()),
+        metrics.sum(|counters| counters.lost_datagrams.get()),
+    );
+    let name = "rudy_http3_passed_datagrams_total";
+    out.begin(
+        name,
+        Kind::Counter,
+        "Datagrams for the other process of an upgrade, by whether it had room for them.",
+    );
+    for (result, count) in [("passed", passed), ("dropped", lost)] {
+        out.sample(name, &[("result", result)], count);
+    }
     out.begin("rudy_tls_handshakes_total", Kind::Counter, "TLS handshakes by their result.");
     for (result, count) in [("full", full), ("resumed", resumed), ("failed", failed)] {
         out.sample("rudy_tls_handshakes_total", &[("result", result)], count);

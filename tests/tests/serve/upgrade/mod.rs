@@ -4,6 +4,7 @@
 
 mod command;
 mod failures;
+mod http3;
 mod load;
 pub(crate) mod rig;
 mod service_manager;

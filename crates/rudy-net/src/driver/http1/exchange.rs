@@ -354,7 +354,7 @@ impl Exchange {
                 return Poll::Ready(Err(EndReason::PeerGone.into()));
             }
         }
-        if self.pump.is_live() && http1.connection.context.worker.is_stopping() {
+        if self.pump.is_live() && http1.connection.context.worker.is_ending_streams() {
             http1.machine.close_after_response();
             self.pump.end_body();
         }

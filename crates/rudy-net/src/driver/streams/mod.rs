@@ -44,7 +44,7 @@ pub(super) struct Streams<M> {
     /// Whether bodies wait for the window of the connection.
     is_out_of_window: bool,
     /// Whether the exchanges know that the server stops.
-    is_stopping: bool,
+    is_ending: bool,
     stored: StoredBytes,
     /// Whether nothing is read, because all connections store too much of request bodies.
     is_paused: bool,
@@ -68,7 +68,7 @@ impl<M: Multiplex> Streams<M> {
             turn: 0,
             kills,
             is_out_of_window: false,
-            is_stopping: false,
+            is_ending: false,
             stored: StoredBytes::default(),
             is_paused: false,
         }

@@ -30,8 +30,9 @@ impl<M: Multiplex> Streams<M> {
         scratch: &mut Scratch,
     ) {
         let has_question = connection.context.worker.timers.has_question();
-        if has_question || connection.context.worker.is_stopping() && !self.is_stopping {
-            self.is_stopping = connection.context.worker.is_stopping();
+        let worker = &connection.context.worker;
+        if has_question || worker.is_ending_streams() && !self.is_ending {
+            self.is_ending = worker.is_ending_streams();
             self.exchanges.schedule_all(|_| true);
         }
         for stream in self.exchanges.take_scheduled(poll_cx.cx.waker(), poll_cx.now) {

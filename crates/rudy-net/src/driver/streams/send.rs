@@ -90,7 +90,7 @@ impl<M: Multiplex> Streams<M> {
         let Some(exchange) = self.exchanges.begin_poll(stream) else { return Ok(Filled::Idle) };
         let waker = exchange.waker();
         let Phase::Body(pump) = &mut exchange.phase else { return Ok(Filled::Idle) };
-        if self.is_stopping && pump.is_live() {
+        if self.is_ending && pump.is_live() {
             pump.end_body();
         }
         let (before, start) = (poll_cx.body_bytes, out.len());

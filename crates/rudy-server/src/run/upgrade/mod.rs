@@ -27,7 +27,7 @@ pub(super) use self::predecessor::{Predecessor, Request, next_request_of};
 pub(super) use self::successor::CommandLine;
 use self::successor::Successor;
 use self::waiter::{Waiter, Watch};
-use super::engines::{abort_engines, stop_engines};
+use super::engines::{abort_engines, finish_engines};
 use super::exit::{Exit, Failure};
 use super::outcome;
 use super::server::Server;
@@ -232,8 +232,11 @@ impl Server {
         runtime.block_on(async {
             // After a stop signal no process takes over, so idle connections may close.
             waiter.run_until(pin!(sleep(remaining(idle_deadline)))).await?;
-            let mut stop = pin!(stop_engines(&**engine, retired, remaining(deadline)));
+            let mut stop = pin!(finish_engines(&**engine, retired, remaining(deadline)));
             loop {
+                if waiter.watch.both_stop {
+                    engine.workers().iter().for_each(|worker| worker.end_streams());
+                }
                 if waiter.watch.second_stop.is_some() {
                     waiter.watch.successor.request_exit();
                     return Ok(abort_engines(&**engine, retired).await);

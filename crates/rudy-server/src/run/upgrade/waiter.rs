@@ -37,7 +37,7 @@ pub(super) struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Waits for `end`, or returns `None` after a signal to stop. Fails with the reason if the new process ends by itself.
+    /// Waits for `end`, or returns `None` after a signal to stop one of the processes. Fails with the reason if the new process ends by itself.
     pub(super) async fn run_until<T>(
         &mut self,
         mut end: Pin<&mut (impl Future<Output = T> + ?Sized)>,
@@ -48,7 +48,10 @@ impl Waiter<'_> {
             tokio::select! {
                 end = end.as_mut() => return Ok(Some(end)),
                 event = event => match event {
-                    Event::Stopping => self.watch.both_stop = true,
+                    Event::Stopping => {
+                        self.watch.both_stop = true;
+                        return Ok(None);
+                    }
                     Event::Ended(why) => {
                         self.watch.successor_ended = true;
                         if !self.watch.both_stop {
