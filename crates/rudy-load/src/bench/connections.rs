@@ -120,7 +120,8 @@ impl<'p> Connections<'p> {
     pub(super) fn all_connected_or_failed(&self) -> bool {
         self.slots.iter().all(|slot| match &slot.connection {
             Some(connection) => connection.is_ready(),
-            None => slot.failed_attempts > 0,
+            // An idle slot has been connected, and the server has ended the connection since.
+            None => slot.failed_attempts > 0 || slot.is_idle,
         })
     }
 

@@ -2,9 +2,11 @@
 
 mod server;
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use rudy_load::Mix;
@@ -288,6 +290,31 @@ fn a_server_that_does_not_listen_is_an_error() {
     let error = run(&Plan { remote: Remote::Ip(address), ..plan(&server) }, &mut ()).unwrap_err();
     assert!(matches!(error, RunError::Connect(..)), "{error}");
     assert!(error.to_string().contains("connection refused"), "{error}");
+}
+
+#[test]
+fn a_connection_that_the_server_closes_while_others_are_opened_is_opened_again() {
+    let (listener, server) = (TcpListener::bind("127.0.0.1:0").unwrap(), Server::silent());
+    let remote = Remote::Ip(listener.local_addr().unwrap());
+    // The second connection begins a tenth of a second after the first.
+    let (connect_rate, until) = (10.0, Until::Requests(20));
+    let (connections, threads) = (number(2), NonZeroU32::MIN);
+    let plan = Plan { remote, connections, threads, connect_rate, until, ..plan(&server) };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            drop(listener.accept().unwrap());
+            for _ in 0..2 {
+                let (mut client, _) = listener.accept().unwrap();
+                thread::spawn(move || {
+                    while client.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
+                        client.write_all(OK.as_bytes()).unwrap();
+                    }
+                });
+            }
+        });
+        let outcome = run_plan(&plan);
+        assert_eq!((outcome.recorder.succeeded, outcome.recorder.closed_by_server), (20, 1));
+    });
 }
 
 #[test]
