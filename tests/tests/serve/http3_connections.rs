@@ -287,3 +287,23 @@ fn a_connection_survives_new_ports() {
         assert_eq!(connection.response(stream).text(), "hello");
     }
 }
+
+/// RFC 9218.
+#[test]
+fn urgent_responses_overtake_others() {
+    let server = server("", "{ path = '/*', files = '.' }");
+    for (name, content) in [("large", vec![7; 64 << 20]), ("small", b"hello".to_vec())] {
+        server.path().write(name, content);
+    }
+    let mut connection = open(&server);
+    let mut request = |path: &str, urgency: &str| {
+        let stream = connection.request("GET", path, &[("priority", urgency)], true);
+        connection.response_until(stream, |response| !response.body.is_empty());
+        stream
+    };
+    let first = request("/large", "u=7");
+    // It is complete before the first ends, which has begun before it.
+    request("/small", "u=0");
+    let response = connection.response_so_far(first);
+    assert!(!response.is_over, "{} bytes before the urgent response", response.body.len());
+}
