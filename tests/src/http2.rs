@@ -42,7 +42,7 @@ pub struct Frame {
     pub payload: Vec<u8>,
 }
 
-/// A response on a stream.
+/// A response on a stream, of HTTP/2 or HTTP/3.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Http2Response {
     /// The status.
@@ -55,7 +55,7 @@ pub struct Http2Response {
     pub trailers: Vec<(String, String)>,
     /// The statuses of interim responses.
     pub interim: Vec<u16>,
-    /// The code of RST_STREAM, if the response is incomplete.
+    /// The code with which the server has reset the stream, if the response is incomplete.
     pub reset: Option<u32>,
     /// Whether the stream has ended.
     pub is_over: bool,
@@ -245,25 +245,29 @@ impl Http2Connection {
     }
 
     fn decode(&mut self, block: &[u8], response: &mut Http2Response) {
-        let (mut status, mut fields) = (None, Vec::new());
-        let mut field = |name: &[u8], value: &[u8]| {
-            let [name, value] = [name, value].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-            if name == ":status" {
-                status = Some(value.parse().expect("a status is a number"));
-            } else {
-                fields.push((name, value));
-            }
-        };
+        let mut fields = Vec::new();
+        let mut field = |name: &[u8], value: &[u8]| fields.push((name.to_vec(), value.to_vec()));
         self.decoder.decode(block, &mut Vec::new(), &mut field).expect("a valid block");
-        match status {
-            Some(interim @ 100..200) => response.interim.push(interim),
-            Some(status) => (response.status, response.fields) = (status, fields),
-            None => response.trailers = fields,
-        }
+        response.add_head(&fields);
     }
 }
 
 impl Http2Response {
+    /// Adds the fields of an interim response, of the response, or of its trailers.
+    pub(crate) fn add_head(&mut self, fields: &[(Vec<u8>, Vec<u8>)]) {
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let is_status = |name: &[u8]| name == b":status";
+        let status = fields.iter().find(|field| is_status(&field.0));
+        let status = status.map(|(_, status)| text(status).parse().expect("a status is a number"));
+        let others = fields.iter().filter(|field| !is_status(&field.0));
+        let fields = others.map(|(name, value)| (text(name), text(value))).collect();
+        match status {
+            Some(interim @ 100..200) => self.interim.push(interim),
+            Some(status) => (self.status, self.fields) = (status, fields),
+            None => self.trailers = fields,
+        }
+    }
+
     /// Returns the status and the body as text.
     pub fn status_and_text(&self) -> (u16, &str) {
         (self.status, self.text())

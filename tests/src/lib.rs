@@ -25,6 +25,7 @@ mod hosts;
 pub mod http2;
 mod http2_servers;
 mod http2_upstream;
+pub mod http3;
 mod load;
 mod machine;
 pub mod pebble;
@@ -60,13 +61,14 @@ pub use hosts::Hosts;
 pub use http2::{Http2Connection, Http2Response};
 pub use http2_servers::{Peer, Reply, nginx_arguments, start_http2_server, write_files};
 pub use http2_upstream::Http2Upstream;
+pub use http3::{Http3Client, Http3Connection};
 pub use load::{Load, Tally, succeeds};
 pub use machine::Machine;
 pub use pebble::Pebble;
 pub use port::{ReservedPort, free_port, listen};
 pub use program::{
-    application, axe, flup, go_program, grpc, is_long, kubernetes_program, long, oidc_provider, php_fpm,
-    program, redbot, skip, skip_unsupported, sslyze,
+    application, axe, flup, go_program, grpc, http3_program, is_long, kubernetes_program, long,
+    oidc_provider, php_fpm, program, redbot, skip, skip_unsupported, sslyze,
 };
 pub use random::Random;
 pub use response::Response;

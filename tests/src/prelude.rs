@@ -26,12 +26,14 @@ pub use serde_json::{Value, json};
 
 pub use crate::fastcgi::{App, Peer, Received, variable};
 pub use crate::http2::{END, END_HEADERS, block, encode, kind};
+pub use crate::http3::{h3_frame, h3_head, h3_headers, h3_kind, h3_stream, varint};
 pub use crate::{
     Builder, Certificates, Connection, Curl, CurlResult, Exchange, Files, Folder, Gate, Hosts,
-    Http2Connection, Http2Response, Http2Upstream, Load, NameServer, Output, PATIENCE, Pebble, Random,
-    ReservedPort, Response, Rudy, Running, Server, Tally, TlsClient, TlsConnection, TlsServer, Upstream,
-    UpstreamPeer, UpstreamRequest, Valid, Weblog, assert_contains, assert_members, binary, cargo_index,
-    cargo_source, children, descriptors, descriptors_of, engines, eventually, exchange_unix, fastcgi_info,
-    free_port, gate, go_program, is_long, lines_of, listen, long, memory_of, needs, program, rustup_home,
-    skip, skip_unsupported, small_disk, succeeds, wait_until, weblog, without_openat2, xtask,
+    Http2Connection, Http2Response, Http2Upstream, Http3Client, Http3Connection, Load, NameServer, Output,
+    PATIENCE, Pebble, Random, ReservedPort, Response, Rudy, Running, Server, Tally, TlsClient, TlsConnection,
+    TlsServer, Upstream, UpstreamPeer, UpstreamRequest, Valid, Weblog, assert_contains, assert_members,
+    binary, cargo_index, cargo_source, children, descriptors, descriptors_of, engines, eventually,
+    exchange_unix, fastcgi_info, free_port, gate, go_program, is_long, lines_of, listen, long, memory_of,
+    needs, program, rustup_home, skip, skip_unsupported, small_disk, succeeds, wait_until, weblog,
+    without_openat2, xtask,
 };

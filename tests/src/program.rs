@@ -10,6 +10,7 @@ const NIGHTLY: &[&str] = &[
     "chromium",
     "crun",
     "escript",
+    "firefox-esr",
     "h2load",
     "h2o",
     "mvn",
@@ -110,6 +111,11 @@ pub fn axe() -> Option<PathBuf> {
 /// Returns the path of a Python with gRPC, in the same way.
 pub fn grpc() -> Option<PathBuf> {
     program_in("applications", "python")
+}
+
+/// Returns the path of a program in the virtual environment with implementations of HTTP/3, in the same way.
+pub fn http3_program(name: &str) -> Option<PathBuf> {
+    program_in("http3", name)
 }
 
 /// Returns the path of a program or a schema in the virtual environment for manifests of Kubernetes, in the same way.

@@ -271,6 +271,7 @@ impl LocalTls {
             Certificate::from_pem(cert.pem().as_bytes(), signing_key.serialize_pem().as_bytes());
         let settings = SiteSettings {
             certificates: vec![Arc::new(certificate.expect("its key matches"))],
+            http3: true,
             ..SiteSettings::default()
         };
         let keys = Arc::<TicketKeys>::default();

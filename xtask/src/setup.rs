@@ -43,7 +43,8 @@ const NIGHTLY_PROGRAMS: &[(&str, &str)] = &[
     ("valgrind", "valgrind"), // counts instructions
     ("php", "php-cli"), // installs MediaWiki
     ("testssl", "testssl.sh"), // scans TLS for weaknesses
-    ("chromium", "chromium"), // renders the reports of the lab
+    ("chromium", "chromium"), // renders the reports of the lab, and has HTTP/3
+    ("firefox-esr", "firefox-esr"), // a browser with HTTP/3
     ("promtool", "prometheus"), // checks and scrapes metrics
     ("systemd-nspawn", "systemd-container"), // boots systemd with the packaged unit
     ("skopeo", "skopeo"), // selects an image
@@ -76,6 +77,12 @@ const APPLICATIONS: &[&str] = &[
 
 /// An `OpenID` provider with a login page. Its library removes what it uses in the next major version.
 const OIDC: &[&str] = &["oidc-provider-mock==0.3.4", "authlib==1.9.10"];
+
+/// Implementations of HTTP/3 and QPACK: aioquic, ls-qpack, and a libcurl with ngtcp2, which Debian 12 does not have.
+const HTTP3: &[&str] = &["aioquic==1.7.2", "pylsqpack==1.0.0", "curl_cffi==0.17.0"];
+
+/// A server and a client of HTTP/3 with quic-go: the program, and its folder.
+const QUIC_GO: (&str, &str) = ("quic-go", "tests/tests/peers/http3/quic_go");
 
 /// The schemas of Kubernetes, and a program that validates manifests with them.
 const KUBERNETES: &[&str] = &["kubernetes-validate==1.37.0"];
@@ -127,12 +134,14 @@ pub(crate) fn run(is_nightly: bool) -> Outcome {
         python(&workspace::environment("sslyze"), SSLYZE)?;
         python(&workspace::environment("applications"), APPLICATIONS)?;
         python(&workspace::environment("oidc"), OIDC)?;
+        python(&workspace::environment("http3"), HTTP3)?;
         python(&workspace::environment("kubernetes"), KUBERNETES)?;
         gateway_schema(&workspace::environment("kubernetes").join("bin/httproute.yaml"))?;
         node(&workspace::environment("axe"), AXE)?;
         node(&workspace::environment("cache-tests"), CACHE_TESTS)?;
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
         go_programs(&LONG_GO_PROGRAMS)?;
+        own_go_program(QUIC_GO)?;
         unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
         cargo_fuzz()?;
     }
@@ -283,6 +292,14 @@ fn go_programs(programs: &[(&str, &str)]) -> Outcome {
         quietly(Command::new(go).args(["install", package]).env("GOBIN", &folder))?;
     }
     Ok(())
+}
+
+/// Builds a Go program of the tests, whose module names what it needs. A program that is older than its source is built again.
+fn own_go_program((name, source): (&str, &str)) -> Outcome {
+    let (path, source) = (workspace::go_programs().join(name), workspace::root().join(source));
+    let go = command::find("go").ok_or("Go is not installed: install it from https://go.dev/dl/")?;
+    // Fast and silent if it is up to date.
+    quietly(Command::new(go).args(["build", "-o"]).arg(path).arg(".").current_dir(source))
 }
 
 /// Copies the schema of an `HTTPRoute` to `path`, unless it exists.

@@ -1,17 +1,24 @@
 //! The settings of clients.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_lc_rs::error::Unspecified;
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig};
 use quinn_proto::{
-    ClientConfig, Endpoint, EndpointConfig, RandomConnectionIdGenerator, TransportConfig, VarInt,
+    ClientConfig, Endpoint, EndpointConfig, IdleTimeout, RandomConnectionIdGenerator, TransportConfig, VarInt,
 };
 
 use crate::Keys;
 
 /// The protocol of HTTP/3 (RFC 9114 §3.1).
 const HTTP3: &[u8] = b"h3";
+
+/// How long nothing may arrive from a server: it is gone.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A server closes a connection on which nothing arrives, also while it works on a response: clients keep it open (RFC 9114 §5.1).
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Returns the settings for connections to a server, which may send `stream_window_bytes` on a stream before they are read.
 ///
@@ -27,6 +34,8 @@ pub fn client_config(
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     let mut transport = TransportConfig::default();
     transport
+        .max_idle_timeout(IdleTimeout::try_from(IDLE_TIMEOUT).ok())
+        .keep_alive_interval(Some(KEEP_ALIVE))
         .stream_receive_window(VarInt::from_u32(stream_window_bytes))
         .max_concurrent_bidi_streams(VarInt::from_u32(0));
     config.transport_config(Arc::new(transport));

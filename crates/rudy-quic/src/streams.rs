@@ -9,8 +9,8 @@ use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt, WriteError};
 /// What is next on a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Bytes.
-    Data(Bytes),
+    /// Bytes, and whether the stream ends behind them. The end may also arrive later.
+    Data(Bytes, bool),
     /// The stream ends here.
     End,
     /// The peer has reset the stream, with an error code.
@@ -67,7 +67,8 @@ pub fn read(connection: &mut Connection, stream: u64) -> Part {
     let mut stream = connection.recv_stream(id(stream));
     let Ok(mut chunks) = stream.read(true) else { return Part::Nothing };
     let part = match chunks.next(usize::MAX) {
-        Ok(Some(chunk)) => Part::Data(chunk.bytes),
+        // A request without a body is known as such only if its head has the end. This reads no bytes.
+        Ok(Some(chunk)) => Part::Data(chunk.bytes, matches!(chunks.next(0), Ok(None))),
         Ok(None) => Part::End,
         Err(ReadError::Reset(code)) => Part::Reset(code.into_inner()),
         Err(ReadError::Blocked) => Part::Nothing,

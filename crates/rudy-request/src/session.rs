@@ -207,7 +207,9 @@ impl<'a> Session<'a> {
     fn check_current(&mut self) {
         let Some(current) = &mut self.current else { return };
         let result = current.connection.drive(None, &self.limits, true, &mut self.scratch, &mut IdleObserver);
-        if !matches!(result, Ok(DriveStatus::Waiting)) || !current.connection.can_be_reused() {
+        // Data without a request is an error. QUIC sends packets without data at any time.
+        let is_open = matches!(result, Ok(DriveStatus::Waiting | DriveStatus::Yielded));
+        if !is_open || !current.connection.can_be_reused() {
             self.close_current(NewConnectionReason::ServerClosed);
         }
     }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
-use std::net::TcpStream;
 
-use rudy_http::h2::ErrorCode;
+use rudy_http::{h2, h3};
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +14,8 @@ pub enum End {
     Closed,
     /// The server sent GOAWAY with this code.
     GoAway(u32),
+    /// The server closed it with this code of HTTP/3.
+    Http3(u64),
 }
 
 impl Display for End {
@@ -22,28 +23,29 @@ impl Display for End {
         match self {
             Self::Open => f.write_str("open"),
             Self::Closed => f.write_str("closed"),
-            Self::GoAway(code) => ErrorCode(*code).fmt(f),
+            Self::GoAway(code) => h2::ErrorCode(*code).fmt(f),
+            Self::Http3(code) => h3::ErrorCode(*code).fmt(f),
         }
     }
 }
 
 /// The connections of an attack.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Outcome {
     /// The connections and the steps on them, by their ends.
     ends: BTreeMap<End, (u32, u32)>,
     /// The connections that are open.
-    open: Vec<TcpStream>,
+    open: Vec<Box<dyn Send>>,
 }
 
 impl Outcome {
     /// Adds a connection with this number of steps. It remains open if the server has not ended it.
-    pub(super) fn add(&mut self, end: End, steps: u32, socket: TcpStream) {
+    pub(super) fn add(&mut self, end: End, steps: u32, connection: impl Send + 'static) {
         let (connections, total) = self.ends.entry(end).or_default();
         *connections += 1;
         *total += steps;
         if end == End::Open {
-            self.open.push(socket);
+            self.open.push(Box::new(connection));
         }
     }
 

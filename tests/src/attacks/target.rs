@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::UNIX_EPOCH;
 
+use super::Attack;
 use crate::{
-    Certificates, Files as _, Folder, Http2Connection, Peer, Server, TlsClient, children, eventually,
+    Certificates, Files as _, Folder, Http2Connection, Http3Client, Peer, Server, TlsClient, children,
+    eventually,
 };
 
 /// The content of `/`.
@@ -17,20 +19,36 @@ const SMALL: &str = "hello";
 const WARM_UP: u32 = 10;
 /// The size of `/large.bin`.
 const LARGE_BYTES: usize = 1 << 20;
+/// The size of `/huge.bin`, which Rudy does not cache.
+const HUGE_BYTES: usize = 10 << 20;
 
 /// A server. It ends when this is dropped.
 pub struct Target {
     address: SocketAddr,
     pid: u32,
     tls: Option<TlsClient>,
+    /// The client of requests, if they use HTTP/3.
+    http3: Option<Http3Client>,
     /// In a mutex, because threads share the target.
     _process: Mutex<Box<dyn Send>>,
 }
 
 impl Target {
+    /// Starts Rudy with what an attack needs.
+    /// Panics if it does not start.
+    pub fn rudy_for(attack: &Attack, certificates: &Certificates) -> Self {
+        if !attack.is_quic() {
+            return Self::rudy(attack.is_tls().then_some(certificates));
+        }
+        let mut target = Self::rudy(Some(certificates));
+        let tls = target.tls.as_ref().map(TlsClient::config);
+        target.http3 = tls.map(Http3Client::with_tls);
+        target
+    }
+
     /// Starts Rudy, with HTTP/2 without TLS, or with a certificate for `localhost`.
     /// Panics if it does not start.
-    pub fn rudy(certificates: Option<&Certificates>) -> Self {
+    fn rudy(certificates: Option<&Certificates>) -> Self {
         let (listen, certificate) = match certificates {
             None => ("h2c", String::new()),
             Some(certificates) => ("tls", format!("tls = {{ {} }}", certificates.settings("localhost"))),
@@ -43,7 +61,13 @@ impl Target {
         );
         let server = Server::build().config_of(folder).start();
         let (address, pid) = (server.address(), server.pid());
-        Self { address, pid, tls: certificates.map(client), _process: Mutex::new(Box::new(server)) }
+        Self {
+            address,
+            pid,
+            tls: certificates.map(client),
+            http3: None,
+            _process: Mutex::new(Box::new(server)),
+        }
     }
 
     /// Starts nginx, in the same way. `None` if it is not installed.
@@ -74,6 +98,7 @@ impl Target {
             address: peer.address(),
             pid,
             tls: certificates.map(client),
+            http3: None,
             _process: Mutex::new(Box::new(peer)),
         })
     }
@@ -91,6 +116,11 @@ impl Target {
     /// A client that trusts its certificate.
     pub(super) fn tls(&self) -> Option<&TlsClient> {
         self.tls.as_ref()
+    }
+
+    /// A client over HTTP/3 that trusts its certificate.
+    pub(super) fn http3(&self) -> Option<&Http3Client> {
+        self.http3.as_ref()
     }
 
     /// Sends a request on a new connection. Returns whether the server responds with the small file.
@@ -113,6 +143,11 @@ impl Target {
     }
 
     fn get(&self, path: &str) -> Vec<u8> {
+        if let Some(client) = &self.http3 {
+            let mut connection = client.open(self.address);
+            let stream = connection.get(path);
+            return connection.response(stream).body;
+        }
         let Some(client) = &self.tls else {
             let mut connection = Http2Connection::open(self.address, &[]);
             connection.get(1, path);
@@ -129,7 +164,8 @@ fn client(certificates: &Certificates) -> TlsClient {
 
 /// Writes the files as if they were old: Rudy caches no file that has just changed.
 fn write_files(folder: &Path) {
-    for (name, content) in [("index.html", SMALL.as_bytes()), ("large.bin", &vec![b'x'; LARGE_BYTES])] {
+    let (large, huge) = (vec![b'x'; LARGE_BYTES], vec![b'x'; HUGE_BYTES]);
+    for (name, content) in [("index.html", SMALL.as_bytes()), ("large.bin", &large), ("huge.bin", &huge)] {
         let path = folder.write(&format!("www/{name}"), content);
         let file = OpenOptions::new().append(true).open(path);
         file.and_then(|file| file.set_modified(UNIX_EPOCH)).expect("the file is ours");

@@ -1,4 +1,4 @@
-//! Attacks Rudy and nginx with clients of HTTP/2 and TLS, and prints what this costs them.
+//! Attacks Rudy and nginx with clients of HTTP/2, HTTP/3 and TLS, and prints what this costs them.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool prints")]
 
@@ -18,7 +18,8 @@ Memory is the largest growth at its peak, without files. An end such as
 until then; the attacker then connects again. Meanwhile other clients send requests.
 
 Each server has one worker, and is started again for each attack and round. RUDY_BINARY is the
-path of Rudy; without it, Rudy is built. nginx is measured if it is installed (apt install nginx).
+path of Rudy; without it, Rudy is built. nginx is measured if it is installed (apt install nginx),
+except with attacks on QUIC, which Debian's nginx does not have.
 
 Examples:
   RUDY_BINARY=target/dist/rudy attacks
@@ -26,7 +27,7 @@ Examples:
 
 The exit code is 1 if Rudy does not serve the other clients.";
 
-/// Attacks Rudy and nginx with clients of HTTP/2 and TLS, and prints what this costs them
+/// Attacks Rudy and nginx with clients of HTTP/2, HTTP/3 and TLS, and prints what this costs them
 #[derive(Parser)]
 #[command(name = "attacks", after_help = HELP)]
 struct Arguments {
@@ -75,13 +76,14 @@ struct Costs {
 impl Costs {
     fn measure(attack: &Attack, arguments: &Arguments, certificates: &Certificates) -> Self {
         let steps = (attack.steps * arguments.percent / 100).max(1);
-        let certificates = attack.is_tls().then_some(certificates);
         let mut costs = Self { rudy: Vec::new(), nginx: Vec::new() };
         for round in 0..arguments.rounds {
             for is_rudy in [round % 2 == 0, round % 2 == 1] {
                 if is_rudy {
-                    costs.rudy.push(measure(attack, &Target::rudy(certificates), steps));
-                } else if let Some(nginx) = Target::nginx(certificates) {
+                    costs.rudy.push(measure(attack, &Target::rudy_for(attack, certificates), steps));
+                } else if !attack.is_quic()
+                    && let Some(nginx) = Target::nginx(attack.is_tls().then_some(certificates))
+                {
                     costs.nginx.push(measure(attack, &nginx, steps));
                 }
             }

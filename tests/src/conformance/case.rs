@@ -22,11 +22,11 @@ pub struct Case {
     pub saw: Option<Vec<String>>,
     /// The state of the connection at the end.
     pub end: End,
-    /// What is different over HTTP/2.
+    /// What is different over HTTP/2 and HTTP/3.
     pub http2: Http2,
 }
 
-/// What is different about a case over HTTP/2.
+/// What is different about a case over HTTP/2 and HTTP/3.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Http2 {
     /// Only that the connection stays open, and that a response that is cut is a stream that is reset.
@@ -34,7 +34,7 @@ pub enum Http2 {
     Same,
     /// The last request is malformed: its stream is reset instead of a response (RFC 9113 §8.1.1).
     Malformed,
-    /// The case is about this part of HTTP/1.1, which HTTP/2 does not have.
+    /// The case is about this part of HTTP/1.1, which HTTP/2 and HTTP/3 do not have.
     Without(String),
 }
 

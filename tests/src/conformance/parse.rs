@@ -4,8 +4,8 @@
 //! # A comment. Empty lines are ignored.
 //! case the behaviour that it shows
 //! limit head_fields 3        a limit other than the default
-//! http1 the version          the case is about this part of HTTP/1.1; it does not run over HTTP/2
-//! http2 malformed            over HTTP/2, the last request is malformed: its stream is reset
+//! http1 the version          the case is about this part of HTTP/1.1; it does not run over HTTP/2 and HTTP/3
+//! http2 malformed            over HTTP/2 and HTTP/3, the last request is malformed: its stream is reset
 //! > GET /hello HTTP/1.1      the client sends this line and CRLF; for escapes see `escape`
 //! >> abc                     the client sends exactly this
 //! wait 10s                   the client waits (`s` or `ms`)

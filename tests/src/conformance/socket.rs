@@ -45,6 +45,8 @@ pub enum Listen<'a> {
     H2c,
     /// HTTP/1.1 with TLS.
     Tls(&'a LocalTls),
+    /// HTTP/3, and HTTP/1.1 with TLS.
+    Quic(&'a LocalTls),
 }
 
 impl EngineServer {
@@ -54,11 +56,12 @@ impl EngineServer {
         let (address, tls) = match listen {
             Listen::Plain => ("127.0.0.1:0", None),
             Listen::H2c => ("127.0.0.1:0,h2c", None),
-            Listen::Tls(tls) => ("127.0.0.1:0,tls", Some(tls)),
+            Listen::Tls(tls) | Listen::Quic(tls) => ("127.0.0.1:0,tls", Some(tls)),
         };
         let sites = Sites::new(tls.map(|tls| tls.site.clone()));
         let engine = start(sites.clone());
-        let address: Address = address.parse().expect("an address");
+        let mut address: Address = address.parse().expect("an address");
+        address.http3 = matches!(listen, Listen::Quic(_));
         let listener = Listener::bind(&address, engine.workers().len(), &InheritedSockets::default())
             .expect("a free port");
         let BoundAddress::Ip(address) = listener.bound()[0].clone() else {

@@ -21,6 +21,7 @@ mod generators;
 mod h2spec;
 mod handshakes;
 mod http2_client;
+mod http3;
 mod lab;
 mod limits;
 mod logins;

@@ -4,7 +4,7 @@ use rudy_net::engine;
 use rudy_net::engine::{Engine, Options, Report};
 use rudy_tests::all_engines;
 use rudy_tests::conformance::socket::{EngineServer, Listen, ends_with_wait};
-use rudy_tests::conformance::{Case, Http2, Sites, Step, Transcript, check, http2, load_all, pure};
+use rudy_tests::conformance::{Case, Http2, Sites, Step, Transcript, check, load_all, pure, streams};
 use rudy_tests::prelude::*;
 use rudy_tests::tls::LocalTls;
 
@@ -44,7 +44,12 @@ fn percore_conforms_over_tls() {
 
 #[test]
 fn percore_conforms_over_http2() {
-    assert_conforms_over_http2(Model::PerCore);
+    assert_conforms_with_streams(Model::PerCore, Listen::H2c);
+}
+
+#[test]
+fn percore_conforms_over_http3() {
+    assert_conforms_with_streams(Model::PerCore, Listen::Quic(&LocalTls::new()));
 }
 
 #[test]
@@ -78,8 +83,8 @@ fn mailbox_and_pool_conform_over_tls() {
 #[test]
 fn task_and_mailbox_conform_over_http2() {
     if long() {
-        assert_conforms_over_http2(Model::Task);
-        assert_conforms_over_http2(Model::Mailbox);
+        assert_conforms_with_streams(Model::Task, Listen::H2c);
+        assert_conforms_with_streams(Model::Mailbox, Listen::H2c);
     }
 }
 
@@ -139,20 +144,22 @@ fn start(model: Model, sites: Arc<Sites>) -> Box<dyn Engine> {
     engine::start(&options, sites, Arc::new(reporter)).expect("the engine starts")
 }
 
-/// Runs every case that has an equivalent in HTTP/2. Slow cases run concurrently.
-fn assert_conforms_over_http2(model: Model) {
+/// Runs every case that has an equivalent in versions with streams. Slow cases run concurrently.
+fn assert_conforms_with_streams(model: Model, listen: Listen<'_>) {
     let start = move |sites| start(model, sites);
     let cases = cases();
     let cases = cases.iter().filter(|case| !matches!(case.http2, Http2::Without(_)));
     let (slow, quick): (Vec<_>, Vec<_>) = cases.partition(|case| ends_with_wait(case));
     let failure = |server: &EngineServer, case: &Case| {
-        http2::run(server, case).err().map(|problem| format!("{}: {}: {problem}", case.place, case.name))
+        streams::run(server, listen, case)
+            .err()
+            .map(|problem| format!("{}: {}: {problem}", case.place, case.name))
     };
-    let server = EngineServer::start(Listen::H2c, start);
+    let server = EngineServer::start(listen, start);
     let mut failures: Vec<String> = thread::scope(|scope| {
         let slow: Vec<_> = slow
             .into_iter()
-            .map(|case| scope.spawn(move || failure(&EngineServer::start(Listen::H2c, start), case)))
+            .map(|case| scope.spawn(move || failure(&EngineServer::start(listen, start), case)))
             .collect();
         slow.into_iter().filter_map(|case| case.join().expect("a case does not panic")).collect()
     });

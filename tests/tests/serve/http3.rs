@@ -55,6 +55,17 @@ fn responses_are_those_of_the_other_versions() {
     assert_eq!(log.matches(" HTTP/3.0\" ").count(), 4, "{log}");
 }
 
+/// QUIC sends packets at any time, also on a connection without requests.
+#[test]
+fn requests_in_sequence_share_a_connection() {
+    let server = server("", HELLO);
+    let url = format!("https://127.0.0.1:{}/", server.address().port());
+    let urls = [&*url; 40];
+    let reports = Rudy::run([&["get", "--http3", "--insecure", "--json"], &urls[..]].concat()).json_lines();
+    let reused: Vec<_> = reports.iter().map(|report| report["reused"] == true).collect();
+    assert_eq!(reused, [[false].as_slice(), &[true; 39]].concat());
+}
+
 #[test]
 fn clients_over_tcp_learn_of_it_as_long_as_it_is_there() {
     let port = free_port();

@@ -255,7 +255,9 @@ impl Http3 {
     ) -> Result<(), Failure> {
         while !self.machine.is_blocked(stream) {
             match streams::read(&mut self.quic, stream) {
-                Part::Data(bytes) => self.receive_part(stream, &bytes, false, limits, now, observer)?,
+                Part::Data(bytes, ends) => {
+                    self.receive_part(stream, &bytes, ends, limits, now, observer)?;
+                }
                 Part::End => return self.receive_part(stream, &[], true, limits, now, observer),
                 Part::Reset(error) => {
                     let event =

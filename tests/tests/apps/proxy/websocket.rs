@@ -255,6 +255,43 @@ fn a_websocket_over_http2_reaches_an_upstream_over_http11() {
     assert_eq!(connection.response(3).status, 405);
 }
 
+#[test]
+fn a_websocket_over_http3_reaches_an_upstream_over_http11() {
+    let upstream = Upstream::start(move |peer| {
+        let Some(request) = peer.request() else { return };
+        let accept = accept(request.field("sec-websocket-key").expect("the proxy makes a key"));
+        peer.send(format!("{SWITCH}Sec-WebSocket-Accept: {accept}\r\n\r\nhi! "));
+        echo(peer);
+    });
+    let server = Server::config(&format!(
+        "listen = \"127.0.0.1:{},tls\"\n[[site]]\ntls = \"self-signed\"\nbody_bytes = 4\n[[site.route]]\npath = \"/app/*\"\n\
+         proxy = \"{upstream}\"\n[[site.route]]\npath = \"/*\"\nrespond = \"fixed\"\n",
+        free_port()
+    ));
+    let mut connection = Http3Client::new().open(server.address());
+    // SETTINGS_ENABLE_CONNECT_PROTOCOL is 1 (RFC 9220 §3).
+    let settings = connection.control_frame(h3_kind::SETTINGS).expect("the connection is open");
+    assert!(settings.windows(2).any(|setting| setting == [8, 1]), "{settings:?}");
+    let mut open = |path: &str| {
+        let head = [&h3_head("CONNECT", path)[..], &[(":protocol", "websocket")]].concat();
+        let head = [&head[..], &[("sec-websocket-version", "13")]].concat();
+        let stream = connection.open_stream();
+        connection.send(stream, &h3_headers(&head));
+        stream
+    };
+    let (tunnel, other) = (open("/app/echo"), open("/other"));
+    // Other handlers must not send a 2xx, which would open a tunnel.
+    assert_eq!(connection.response(other).status, 405);
+    let mut expected = b"hi! ".to_vec();
+    for message in [b"ping", b"pong", b"last"] {
+        connection.response_until(tunnel, |response| response.body == expected);
+        connection.data(tunnel, message);
+        expected.extend_from_slice(message);
+    }
+    let response = connection.response(tunnel);
+    assert_eq!((response.status, response.body, response.reset), (200, expected, None));
+}
+
 /// Rules by method are written for the GET of HTTP/1.1, in Rudy and in authorizers.
 #[test]
 fn a_websocket_over_http2_is_a_get_for_rules_and_authorizers() {

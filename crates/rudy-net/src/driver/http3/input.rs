@@ -100,9 +100,9 @@ impl Http3 {
             && !self.machine().is_blocked(stream)
         {
             match streams::read(&mut connection.io.machine, stream) {
-                Part::Data(bytes) => {
+                Part::Data(bytes, ends) => {
                     poll_cx.received(bytes.len() as u64);
-                    self.receive(stream, &bytes, false, connection, poll_cx, scratch)?;
+                    self.receive(stream, &bytes, ends, connection, poll_cx, scratch)?;
                 }
                 Part::End => return self.receive(stream, &[], true, connection, poll_cx, scratch),
                 Part::Reset(code) => {

@@ -24,6 +24,9 @@ use crate::scratch::Scratch;
 /// How long requests may be in transit after the announcement of the end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The longest time between two packets that a client must acknowledge while it waits for responses.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+
 /// A connection that speaks HTTP/3.
 pub(super) struct Http3 {
     streams: Streams<Protocol>,
@@ -31,6 +34,8 @@ pub(super) struct Http3 {
     own: [Option<StreamId>; 3],
     /// When the connection stops to wait for requests in transit.
     shutdown_due: Option<Instant>,
+    /// When a connection with requests is kept open again.
+    ping_due: Option<Instant>,
 }
 
 /// Why a connection ends.
@@ -54,7 +59,7 @@ impl Http3 {
         let accepts_tunnels = connection.context.source.current().accepts_tunnels();
         let machine = ServerConnection::new(now, accepts_tunnels, &connection.info.limits.http);
         let streams = Streams::new(Protocol::new(machine), connection.context.worker.active.kills());
-        Self { streams, own: [None; 3], shutdown_due: None }
+        Self { streams, own: [None; 3], shutdown_due: None, ping_due: None }
     }
 
     fn machine(&mut self) -> &mut ServerConnection {
@@ -167,6 +172,7 @@ impl Http3 {
         if is_past(deadline) && is_idle {
             return Err(Fault::Over);
         }
+        self.keep_open(connection, is_idle, now);
         self.flush(connection);
         let (sent, has_more) = connection.io.transmit(poll_cx.cx, now);
         poll_cx.sent(sent);
@@ -180,9 +186,32 @@ impl Http3 {
         }
         poll_cx.wake_at(deadline);
         poll_cx.wake_at(self.shutdown_due);
+        poll_cx.wake_at(self.ping_due);
         let due = connection.io.due(poll_cx.cx, now);
         poll_cx.wake_at(due);
         Ok(())
+    }
+
+    /// Keeps a connection open while requests take time. The idle timeout is for connections without requests, but QUIC knows none, and
+    /// a client that waits for a response need not send anything.
+    fn keep_open<S: ServiceSource>(
+        &mut self,
+        connection: &mut Connection<S, Quic>,
+        is_idle: bool,
+        now: Instant,
+    ) {
+        if is_idle {
+            self.ping_due = None;
+            return;
+        }
+        let is_due = self.ping_due.is_some_and(|due| due <= now);
+        if is_due {
+            connection.io.machine.ping();
+        }
+        if is_due || self.ping_due.is_none() {
+            let interval = PING_INTERVAL.min(connection.info.limits.http.idle_timeout / 2);
+            self.ping_due = Some(now + interval);
+        }
     }
 
     /// Waits for the client or for a service, unless the connection is over.
