@@ -1,6 +1,5 @@
 //! A running engine: its workers, its listeners, and the commands to the workers.
 
-use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,7 +22,7 @@ use super::worker_runner::{Command, EngineShared, WorkerRunner};
 use super::{BoxFuture, Engine, Reporter, ServiceSource, Stopped};
 use crate::Worker;
 use crate::driver::{ConnectionContext, ListenerState};
-use crate::listen::{BoundAddress, Listener, Ownership, Socket, bind_datagrams};
+use crate::listen::{BoundAddress, Http3Socket, Listener, Ownership, Socket, bind_datagrams};
 use crate::quic::Group;
 
 /// Maximum grace period. A longer one is unlimited in practice, and could overflow the clock.
@@ -202,7 +201,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
     }
 
     /// Serves HTTP/3 at these sockets, one for each worker. `None` without sockets, and if the engine has no HTTP/3.
-    fn start_http3(&self, sockets: Vec<UdpSocket>, address: &Address) -> io::Result<Option<OpenHttp3>> {
+    fn start_http3(&self, sockets: Vec<Http3Socket>, address: &Address) -> io::Result<Option<OpenHttp3>> {
         if sockets.is_empty() || !self.spawner.serves_quic() {
             return Ok(None);
         }
@@ -216,7 +215,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
             let keys = (place, self.quic_keys.clone());
             let acceptor = QuicAcceptor::new(socket, keys, group.clone(), context, runner.clone())?;
             endpoints.push(acceptor.endpoint());
-            acceptors.push(handle.spawn(acceptor.run(closing.subscribe())));
+            acceptors.push(spawn_on(handle, acceptor.run(closing.subscribe())));
         }
         group.set(&endpoints);
         address.offer.set(Http3Offer::New);

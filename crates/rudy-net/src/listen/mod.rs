@@ -21,7 +21,7 @@ use rudy_socket::close::close_listener;
 use rudy_socket::file::SocketFile;
 use socket2::SockRef;
 
-use crate::network::{self, Listening, Network};
+use crate::network::{self, DatagramSocket, Listening};
 
 pub use error::ListenError;
 pub use inherited::InheritedSockets;
@@ -39,7 +39,7 @@ pub struct Listener {
     pub(crate) bound: Vec<BoundAddress>,
     pub(crate) sockets: Vec<Socket>,
     /// The sockets of HTTP/3, at the same port.
-    pub(crate) datagrams: Vec<UdpSocket>,
+    pub(crate) datagrams: Vec<Http3Socket>,
     /// Why there are none, although the address has HTTP/3.
     http3_error: Option<io::Error>,
     pub(crate) ownership: Ownership,
@@ -61,10 +61,8 @@ impl Listener {
         if let Some(listener) = inherited.take_listener(address) {
             return Ok(listener);
         }
-        if let Some(network) = network::current() {
-            return Self::of_network(address, network);
-        }
         let (bound, sockets, ownership) = match &address.endpoint {
+            _ if network::current().is_some() => Self::of_network(address)?,
             Endpoint::Ip(ip) => Self::tcp(address, &tcp::CandidateAddress::one(*ip), cores, is_open)?,
             Endpoint::AllInterfaces { port } => {
                 Self::tcp(address, &tcp::CandidateAddress::all_interfaces(*port), cores, is_open)?
@@ -104,10 +102,12 @@ impl Listener {
         self.http3_error.as_ref()
     }
 
-    fn of_network(address: &Address, network: &dyn Network) -> Result<Self, ListenError> {
+    /// Listens on the network of this thread, in place of the kernel's.
+    fn of_network(address: &Address) -> Result<Parts, ListenError> {
         let system = |error| ListenError::System { address: address.clone(), error };
+        let network = network::current().ok_or_else(|| system(io::ErrorKind::Unsupported.into()))?;
         let socket = Socket::Other(address.clone(), network.listen(address).map_err(system)?);
-        Ok(Self::new(address.clone(), vec![socket.bound()], vec![socket], Ownership::Tcp))
+        Ok((vec![socket.bound()], vec![socket], Ownership::Tcp))
     }
 
     /// Binds `address` as [`Self::bind`] does, but the kernel ignores attempts to connect until [`Self::open`]: without it, clients are
@@ -227,13 +227,13 @@ pub(crate) fn bind_datagrams(
     address: &Address,
     bound: &[BoundAddress],
     cores: usize,
-) -> io::Result<Vec<UdpSocket>> {
+) -> io::Result<Vec<Http3Socket>> {
     let [BoundAddress::Ip(ip)] = bound else { return Ok(Vec::new()) };
-    // Other networks have no datagrams.
-    if network::current().is_some() {
-        return Ok(Vec::new());
+    if let Some(network) = network::current() {
+        return Ok(vec![Http3Socket::Other(*ip, network.bind(*ip)?)]);
     }
-    udp::bind(*ip, matches!(address.endpoint, Endpoint::AllInterfaces { .. }), cores)
+    let sockets = udp::bind(*ip, matches!(address.endpoint, Endpoint::AllInterfaces { .. }), cores)?;
+    Ok(sockets.into_iter().map(Http3Socket::Udp).collect())
 }
 
 type Parts = (Vec<BoundAddress>, Vec<Socket>, Ownership);
@@ -254,6 +254,14 @@ impl fmt::Display for BoundAddress {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
+}
+
+/// A bound socket of HTTP/3.
+#[derive(Debug)]
+pub(crate) enum Http3Socket {
+    Udp(UdpSocket),
+    /// Of another network, with its address.
+    Other(SocketAddr, Box<dyn DatagramSocket>),
 }
 
 /// A non-blocking listening socket.

@@ -4,6 +4,7 @@ mod connection;
 mod endpoint;
 mod group;
 mod send_budget;
+mod socket;
 
 pub(crate) use self::connection::{Quic, STREAMS_AT_FIRST};
 pub(crate) use self::endpoint::Endpoint;
