@@ -39,6 +39,10 @@ struct State {
     kinds: BTreeSet<Kind>,
     /// When the server was down: it is since the last time if that has no end.
     down: Vec<(Instant, Option<Instant>)>,
+    /// The same for HTTP/3.
+    without_http3: Vec<(Instant, Option<Instant>)>,
+    /// The processes that have the port of HTTP/3, and take no new connections.
+    leaving: u32,
 }
 
 /// Why something may go wrong in a run without being a fault of the server.
@@ -148,6 +152,32 @@ impl Judge {
         if let Some((_, end)) = self.state.lock().down.last_mut() {
             *end = Some(Instant::now());
         }
+    }
+
+    /// A process that has the port of HTTP/3 takes no new connections over it: the next one has the port when this one has ended.
+    pub fn leaves_http3(&self) {
+        let mut state = self.state.lock();
+        state.leaving += 1;
+        if state.leaving == 1 {
+            state.without_http3.push((Instant::now(), None));
+        }
+    }
+
+    /// Such a process has ended, or all of them if `is_alone`, and the next one has the port.
+    pub fn has_http3(&self, is_alone: bool) {
+        let mut state = self.state.lock();
+        state.leaving = if is_alone { 0 } else { state.leaving.saturating_sub(1) };
+        if state.leaving == 0
+            && let Some((_, end @ None)) = state.without_http3.last_mut()
+        {
+            *end = Some(Instant::now());
+        }
+    }
+
+    /// Returns whether the server may have taken no connection over HTTP/3 at some time since then.
+    #[must_use]
+    pub fn is_without_http3(&self, since: Instant) -> bool {
+        self.state.lock().without_http3.iter().any(|(_, end)| end.is_none_or(|end| end >= since))
     }
 
     /// Returns whether something may have gone wrong in an exchange, with an application if it is known, that began at this time and ends

@@ -16,6 +16,7 @@ pub mod disk;
 mod fastcgi_origin;
 mod http2_client;
 mod http2_origin;
+mod http3;
 pub mod judge;
 pub mod network;
 mod operator;

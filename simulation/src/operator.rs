@@ -176,6 +176,10 @@ impl Operator {
             tokio::select! {
                 biased;
                 _ = &mut clients => return,
+                Some(_) = self.retiring.join_next() => {
+                    self.serve_http3().await;
+                    continue;
+                }
                 () = pause => {}
             }
             let Some(action) = self.random.choice(self.actions.clone()) else { continue };
@@ -204,7 +208,9 @@ impl Operator {
 
     /// Waits until the server has finished everything, and stops it.
     pub(crate) async fn end(mut self) {
-        while self.retiring.join_next().await.is_some() {}
+        while self.retiring.join_next().await.is_some() {
+            self.serve_http3().await;
+        }
         // A store tries for as long as its disk fails.
         self.cached.disk.set(DiskConditions::default());
         if let Some(authority) = &self.authority {
@@ -230,7 +236,7 @@ impl Operator {
         if let Some(authority) = &self.authority {
             authority.check_server().await;
         }
-        if stop(self.network, running, Duration::from_secs(5)).await > 0 {
+        if stop(self.network, &self.judge, running, Duration::from_secs(5)).await > 0 {
             self.judge.fault("connections were aborted by a stop without clients".to_owned());
         }
     }
@@ -301,6 +307,7 @@ impl Operator {
             self.current = Some(old);
             return;
         };
+        self.judge.leaves_http3();
         in_process(&old, old.server.hand_over_listeners()).await;
         new.server.take_ownership();
         self.current = Some(new);
@@ -309,7 +316,7 @@ impl Operator {
         ledger.begin_takeover();
         self.retiring.spawn(async move {
             sleep(TAKEOVER_PERIOD).await;
-            if stop(network, old, GRACE).await > 0 {
+            if stop(network, &judge, old, GRACE).await > 0 {
                 judge.fault(format!("requests were not finished {GRACE:?} after an upgrade"));
             }
             ledger.end_takeover();
@@ -319,10 +326,18 @@ impl Operator {
         });
     }
 
+    /// An old process has ended, and with it its use of the port.
+    async fn serve_http3(&self) {
+        if let Some(running) = &self.current {
+            in_process(running, async { running.server.serve_http3() }).await;
+        }
+        self.judge.has_http3(false);
+    }
+
     async fn restart(&mut self) {
         self.judge.goes_down();
         if let Some(running) = self.current.take()
-            && stop(self.network, running, GRACE).await > 0
+            && stop(self.network, &self.judge, running, GRACE).await > 0
         {
             self.judge.fault(format!("requests were not finished {GRACE:?} after a stop"));
         }
@@ -346,7 +361,9 @@ impl Operator {
             self.network.exit();
         }
         self.retiring.shutdown().await;
+        self.judge.has_http3(true);
         if let Some(Running { process, server }) = self.current.take() {
+            check_panics(&self.judge, &server);
             let _inside = Entered::new(process);
             drop(server);
         }
@@ -375,9 +392,18 @@ async fn in_process<T>(running: &Running, work: impl Future<Output = T>) -> T {
     work.await
 }
 
+/// A panic ends one connection, and is a fault.
+fn check_panics(judge: &Judge, server: &SimulatedServer) {
+    let panics = server.usage().panics;
+    if panics > 0 {
+        judge.fault(format!("{panics} connections have panicked"));
+    }
+}
+
 /// Stops a server and ends its process. Returns how many connections were cut off.
-async fn stop(network: &SimNetwork, running: Running, grace: Duration) -> u64 {
+async fn stop(network: &SimNetwork, judge: &Judge, running: Running, grace: Duration) -> u64 {
     let cut_off = in_process(&running, running.server.stop(grace)).await;
+    check_panics(judge, &running.server);
     running.process.kill();
     let _inside = Entered::new(running.process);
     network.exit();

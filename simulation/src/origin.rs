@@ -114,15 +114,51 @@ async fn read_request(end: &mut Socket, received: &mut Vec<u8>) -> io::Result<Op
     let mut line = head.split(' ');
     let (method, target) = (line.next().unwrap_or_default(), line.next().unwrap_or_default());
     let length = field("content-length").and_then(|length| length.parse().ok()).unwrap_or(0_usize);
-    while received.len() < length {
-        if end.read_buf(received).await? == 0 {
-            return Ok(None);
-        }
+    let is_complete = if field("transfer-encoding").is_some() {
+        discard_chunks(end, received).await?
+    } else {
+        discard(end, received, length).await?
+    };
+    if !is_complete {
+        return Ok(None);
     }
-    received.drain(..length);
     let id = field("x-request").and_then(|id| id.parse().ok()).unwrap_or(0);
     let (resource, is_head) = (Resource::of_path(target), method == "head");
     Ok(Some(Received { id, resource, is_head, head }))
+}
+
+/// Receives this many bytes. Returns whether all have arrived.
+async fn discard(end: &mut Socket, received: &mut Vec<u8>, length: usize) -> io::Result<bool> {
+    while received.len() < length {
+        if end.read_buf(received).await? == 0 {
+            return Ok(false);
+        }
+    }
+    received.drain(..length);
+    Ok(true)
+}
+
+/// Receives a chunked body. Returns whether all of it has arrived.
+async fn discard_chunks(end: &mut Socket, received: &mut Vec<u8>) -> io::Result<bool> {
+    loop {
+        let line_end = loop {
+            if let Some(at) = received.windows(2).position(|window| window == b"\r\n") {
+                break at;
+            }
+            if end.read_buf(received).await? == 0 {
+                return Ok(false);
+            }
+        };
+        let size = std::str::from_utf8(&received[..line_end]).ok();
+        let size = size.and_then(|size| usize::from_str_radix(size, 16).ok());
+        let size = size.ok_or(io::ErrorKind::InvalidData)?;
+        if !discard(end, received, line_end + 2 + size + 2).await? {
+            return Ok(false);
+        }
+        if size == 0 {
+            return Ok(true);
+        }
+    }
 }
 
 fn response(request: &Received, behaviour: Behaviour) -> Vec<u8> {

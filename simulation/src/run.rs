@@ -16,8 +16,9 @@ use crate::cached::{Cached, CachedClient, Ledger};
 use crate::client::Client;
 use crate::disk::SimDisk;
 use crate::http2_client::Http2Client;
+use crate::http3::Http3Client;
 use crate::judge::{Counts, Excuse, Judge, Kind};
-use crate::network::{Conditions, SimNetwork};
+use crate::network::{Conditions, DatagramConditions, SimNetwork};
 use crate::operator::{Action, Operator};
 use crate::request::Route;
 use crate::shrink::Reduction;
@@ -97,6 +98,20 @@ struct World<'f> {
     pause_max: Duration,
 }
 
+/// Chooses what happens to datagrams.
+fn datagrams(random: &mut fastrand::Rng) -> DatagramConditions {
+    let mut choose = |values: &[u32]| random.choice(values).copied().unwrap_or_default();
+    DatagramConditions {
+        lost_per_mille: choose(&[0, 0, 10, 50, 200]),
+        repeated_per_mille: choose(&[0, 20]),
+        reordered_per_mille: choose(&[0, 20, 300]),
+        full_per_mille: choose(&[0, 0, 20]),
+        rebound_per_mille: choose(&[0, 300]),
+        // The smallest one that QUIC needs, that of a tunnel, and that of Ethernet.
+        largest_bytes: [1_200, 1_350, 1_472][random.usize(..3)],
+    }
+}
+
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
 const WITH_TLS: ([u8; 4], u16) = ([10, 0, 0, 1], 443);
 
@@ -114,10 +129,14 @@ impl<'f> World<'f> {
             is_choppy: random.bool(),
             descriptors: 1000,
             failed_lookups_per_mille: if random.u32(..4) > 0 { 0 } else { 200 },
+            datagrams: datagrams(&mut random),
         };
         if reduction.network_is_calm {
             (conditions.broken_per_mille, conditions.is_choppy) = (0, false);
             conditions.failed_lookups_per_mille = 0;
+            conditions.datagrams = DatagramConditions { largest_bytes: 1_500, ..Default::default() };
+        } else if conditions.broken_per_mille == 0 {
+            conditions.datagrams.lost_per_mille = conditions.datagrams.lost_per_mille.min(50);
         }
         trace.tell(&format!("seed {seed}: {conditions:?}, {reduction:?}"));
         // Never freed: the connections refer to it, and a run has one.
@@ -168,14 +187,20 @@ impl<'f> World<'f> {
             if self.reduction.clients_follow {
                 client.faults_per_mille = 0;
             }
-            let kind = self.random.u32(..9);
-            if self.authority.is_some() && self.random.bool() {
-                let protocol = if kind < 4 { "http/1.1" } else { "h2" };
+            let (kind, chance) = (self.random.u32(..9), self.random.u32(..3));
+            let is_over_quic = chance == 0 && self.authority.is_some();
+            if self.authority.is_some() && chance < 2 {
+                let protocol = match kind {
+                    _ if is_over_quic => "h3",
+                    0..4 => "http/1.1",
+                    _ => "h2",
+                };
                 client.tls = Some(client_config(WallClock { start: self.start }, protocol));
                 client.server = WITH_TLS.into();
             }
             if self.reduction.without_clients & (1 << number) == 0 {
                 match kind {
+                    _ if is_over_quic => clients.spawn(Http3Client(client).run()),
                     0..4 => clients.spawn(client.run()),
                     4..8 => clients.spawn(Http2Client(client).run()),
                     _ => clients.spawn(Attacker(client).run()),

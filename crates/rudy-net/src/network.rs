@@ -1,4 +1,5 @@
-//! A network that is not the kernel's: a simulation puts its own in the place of listeners, of connections to upstreams, and of their names.
+//! A network that is not the kernel's: a simulation puts its own in the place of listeners, of datagrams, of connections to upstreams, and of their
+//! names.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -9,6 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use rudy_quic::Datagram;
+use rudy_quic::quinn_proto::Transmit;
 use rudy_service::Peer;
 use rudy_service::listen_address::Address;
 
@@ -26,6 +29,13 @@ pub trait Network {
     ///
     /// The address is in use.
     fn listen(&self, address: &Address) -> io::Result<Arc<dyn Listening>>;
+
+    /// Binds an address for datagrams.
+    ///
+    /// # Errors
+    ///
+    /// The address is in use.
+    fn bind(&self, address: SocketAddr) -> io::Result<Box<dyn DatagramSocket>>;
 
     /// Connects to an address.
     fn connect(&self, to: SocketAddr) -> Connecting;
@@ -58,6 +68,22 @@ pub trait Listening: Debug + Send + Sync {
 
     /// Whether it has not been closed.
     fn is_listening(&self) -> bool;
+}
+
+/// A socket for datagrams. Dropping it frees its address.
+pub trait DatagramSocket: Debug + Send + Sync {
+    /// Receives the next datagram.
+    fn poll_receive(&self, cx: &mut Context<'_>) -> Poll<Datagram>;
+
+    /// Sends datagrams of one size, in one call.
+    ///
+    /// # Errors
+    ///
+    /// The socket is full (`WouldBlock`).
+    fn send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()>;
+
+    /// Ready when the socket is not full.
+    fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
 /// The time in which a thread is on a network. Dropping it returns to the kernel's.

@@ -1,9 +1,12 @@
 //! The secrets of an installation, which its processes share.
 
 use std::fmt;
+use std::time::{Instant, SystemTime};
 
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, hmac, rand};
+use quinn_proto::TimeSource;
+use rudy_runtime::{clock, random};
 
 /// The size of the secret in bytes.
 pub const SECRET_BYTES: usize = 32;
@@ -30,6 +33,9 @@ impl Keys {
     ///
     /// The system has no randomness.
     pub fn new() -> Result<Self, Unspecified> {
+        if let Some(seed) = random::seed() {
+            return Ok(Self::of_secret(seed));
+        }
         let mut secret = [0; SECRET_BYTES];
         rand::fill(&mut secret)?;
         Ok(Self::of_secret(secret))
@@ -73,6 +79,22 @@ impl Keys {
         // Fails only for lengths of kilobytes.
         let _ = self.extracted.expand(&parts, Length(LENGTH)).and_then(|key| key.fill(&mut derived));
         derived
+    }
+}
+
+/// The time in the tokens of retries: that of the monotonic clock. The wall clock may be set while a client sends its token back.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenTime(Instant);
+
+impl Default for TokenTime {
+    fn default() -> Self {
+        Self(clock::now())
+    }
+}
+
+impl TimeSource for TokenTime {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + clock::since(self.0)
     }
 }
 

@@ -18,7 +18,7 @@ mod transport;
 pub use client::{client_config, client_endpoint};
 pub use crypto::{ServerCrypto, VERSION_1};
 pub use ids::{Ids, Place};
-pub use keys::{Keys, SECRET_BYTES};
+pub use keys::{Keys, SECRET_BYTES, TokenTime};
 pub use quinn_proto;
 pub use socket::{Datagram, Datagrams, Received};
 pub use transport::Transport;

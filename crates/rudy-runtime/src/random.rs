@@ -16,6 +16,17 @@ pub fn lasting_bits() -> u64 {
     current().map_or_else(bits, |_| 0)
 }
 
+/// Returns a seed for a generator of a library, in a simulation. Elsewhere there is none: the generator asks the system.
+#[must_use]
+pub fn seed() -> Option<[u8; 32]> {
+    let simulation = current()?;
+    let mut seed = [0; 32];
+    for part in seed.chunks_mut(8) {
+        part.copy_from_slice(&simulation.random().to_be_bytes());
+    }
+    Some(seed)
+}
+
 /// Returns a random number from 0 to 1.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "it is random")]

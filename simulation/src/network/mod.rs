@@ -3,6 +3,7 @@
 //! A connection is reliable and ordered, as TCP is; what it does not decide is when bytes arrive, in which pieces, how many the sender's
 //! buffer takes, and whether the connection breaks. One task delivers what is in flight, in the order of its time.
 
+mod datagrams;
 mod end;
 mod listener;
 mod pipe;
@@ -15,13 +16,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rudy_net::network::{Connecting, Listening, Network};
+use rudy_net::network::{Connecting, DatagramSocket, Listening, Network};
 use rudy_net::transport::Stream;
+use rudy_quic::Datagram;
 use rudy_service::Peer;
 use rudy_service::listen_address::{Address, Endpoint};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
+pub(crate) use self::datagrams::Bound;
+pub use self::datagrams::DatagramConditions;
+use self::datagrams::OfServer;
 pub use self::end::End;
 pub use self::listener::Listener;
 use self::pipe::{Connection, Side};
@@ -45,6 +50,8 @@ pub struct Conditions {
     pub descriptors: usize,
     /// The share of lookups of names that fail, of 1,000.
     pub failed_lookups_per_mille: u32,
+    /// What happens to datagrams.
+    pub datagrams: DatagramConditions,
 }
 
 /// A name, with addresses of applications: a lookup finds at least one of them, in any order.
@@ -67,6 +74,8 @@ pub struct SimNetwork {
 struct State {
     random: fastrand::Rng,
     listeners: BTreeMap<SocketAddr, Arc<Listener>>,
+    /// The sockets for datagrams.
+    sockets: BTreeMap<SocketAddr, Weak<Bound>>,
     in_flight: BinaryHeap<Reverse<Delivery>>,
     connections: u64,
     deliveries: u64,
@@ -80,9 +89,20 @@ struct State {
 struct Delivery {
     at: Instant,
     number: u64,
-    connection: Weak<Connection>,
-    to: Side,
-    what: What,
+    parcel: Parcel,
+}
+
+enum Parcel {
+    /// A part of what a connection carries.
+    Piece {
+        connection: Weak<Connection>,
+        to: Side,
+        what: What,
+    },
+    Datagram {
+        to: SocketAddr,
+        datagram: Datagram,
+    },
 }
 
 /// What arrives.
@@ -123,6 +143,7 @@ impl SimNetwork {
         let state = State {
             random,
             listeners: BTreeMap::new(),
+            sockets: BTreeMap::new(),
             in_flight: BinaryHeap::new(),
             connections: 0,
             deliveries: 0,
@@ -140,10 +161,8 @@ impl SimNetwork {
             match next {
                 Some(at) if at <= Instant::now() => {
                     let delivery = self.state.lock().in_flight.pop();
-                    if let Some(Reverse(delivery)) = delivery
-                        && let Some(connection) = delivery.connection.upgrade()
-                    {
-                        connection.arrive(delivery.to, delivery.what);
+                    if let Some(Reverse(delivery)) = delivery {
+                        self.arrive(delivery.parcel);
                     }
                 }
                 Some(at) => tokio::select! {
@@ -155,14 +174,40 @@ impl SimNetwork {
         }
     }
 
+    fn arrive(&self, parcel: Parcel) {
+        match parcel {
+            Parcel::Piece { connection, to, what } => {
+                if let Some(connection) = connection.upgrade() {
+                    connection.arrive(to, what);
+                }
+            }
+            Parcel::Datagram { to, datagram } => {
+                let socket = self.state.lock().sockets.get(&to).and_then(Weak::upgrade);
+                if let Some(socket) = socket {
+                    socket.arrive(datagram);
+                }
+            }
+        }
+    }
+
+    /// Something arrives at a time.
+    fn deliver(&self, at: Instant, parcel: Parcel) {
+        let mut state = self.state.lock();
+        state.deliveries += 1;
+        let number = state.deliveries;
+        state.in_flight.push(Reverse(Delivery { at, number, parcel }));
+        drop(state);
+        self.due.notify_one();
+    }
+
     /// Returns a random number below `end`.
     pub(crate) fn below(&self, end: usize) -> usize {
         self.state.lock().random.usize(..end.max(1))
     }
 
     /// Returns whether something happens that does so `per_mille` times of 1,000.
-    fn happens(&self, per_mille: u32) -> bool {
-        self.state.lock().random.u32(..1000) < per_mille
+    pub(crate) fn happens(&self, per_mille: u32) -> bool {
+        per_mille > 0 && self.state.lock().random.u32(..1000) < per_mille
     }
 
     fn delay(&self) -> Duration {
@@ -179,13 +224,7 @@ impl SimNetwork {
         not_before: Instant,
     ) -> Instant {
         let at = not_before.max(Instant::now() + self.delay());
-        let mut state = self.state.lock();
-        state.deliveries += 1;
-        let number = state.deliveries;
-        let connection = Arc::downgrade(connection);
-        state.in_flight.push(Reverse(Delivery { at, number, connection, to, what }));
-        drop(state);
-        self.due.notify_one();
+        self.deliver(at, Parcel::Piece { connection: Arc::downgrade(connection), to, what });
         at
     }
 
@@ -282,7 +321,17 @@ impl SimNetwork {
         let process = current_process();
         let mut closed = std::mem::take(&mut self.state.lock().descriptors);
         let left = closed.extract_if(.., |_, (owner, ..)| *owner != process).collect();
-        self.state.lock().descriptors = left;
+        let mut state = self.state.lock();
+        state.descriptors = left;
+        state.sockets.retain(|_, socket| {
+            let Some(socket) = socket.upgrade() else { return false };
+            let stays = !socket.is_of(process);
+            if !stays {
+                socket.close();
+            }
+            stays
+        });
+        drop(state);
         for (_, connection, side) in closed.into_values() {
             if let Some(connection) = connection.upgrade() {
                 connection.close(side, false);
@@ -317,6 +366,10 @@ impl Network for &'static SimNetwork {
     fn listen(&self, address: &Address) -> io::Result<Arc<dyn Listening>> {
         let Endpoint::Ip(ip) = address.endpoint else { return Err(io::ErrorKind::Unsupported.into()) };
         self.open(ip).map(|listener| listener as Arc<dyn Listening>)
+    }
+
+    fn bind(&self, address: SocketAddr) -> io::Result<Box<dyn DatagramSocket>> {
+        Ok(Box::new(OfServer(self.bind_datagrams(address, true)?)))
     }
 
     fn connect(&self, to: SocketAddr) -> Connecting {

@@ -62,7 +62,7 @@ impl Client<'_> {
         let mut body = Body { received: Vec::new(), cancels_at };
         let (report, error) = session.send(&url, &request.http3(), false, &mut body);
         if let Some(error) = error {
-            return Err(body.error(&report, &error));
+            return Err(request_error(&report, &error));
         }
         let status = report.head.as_ref().map_or(0, |head| head.status);
         if status == 200 {
@@ -88,20 +88,17 @@ impl Output for Body {
     }
 }
 
-impl Body {
-    fn error(&self, report: &Report, error: &Error) -> RequestError {
-        match error {
-            Error::Output(_) => RequestError::Cancelled,
-            Error::Failed(Failure::Timeout) | Error::ConnectTimeout => {
-                RequestError::Timeout(error.to_string())
-            }
-            Error::Failed(Failure::Refused) => RequestError::Closed,
-            Error::Failed(failure) if matches!(failure.kind(), FailureKind::Malformed | FailureKind::Tls) => {
-                RequestError::Invalid(error.to_string())
-            }
-            _ if report.head.is_none() => RequestError::Closed,
-            _ => RequestError::Truncated(format!("{error} in a body over HTTP/3")),
+/// Returns the error of a request without a complete response.
+fn request_error(report: &Report, error: &Error) -> RequestError {
+    match error {
+        Error::Output(_) => RequestError::Cancelled,
+        Error::Failed(Failure::Timeout) | Error::ConnectTimeout => RequestError::Timeout(error.to_string()),
+        Error::Failed(Failure::Refused) => RequestError::Closed,
+        Error::Failed(failure) if matches!(failure.kind(), FailureKind::Malformed | FailureKind::Tls) => {
+            RequestError::Invalid(error.to_string())
         }
+        _ if report.head.is_none() => RequestError::Closed,
+        _ => RequestError::Truncated(format!("{error} in a body over HTTP/3")),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rudy_quic::quinn_proto::{self, EndpointConfig, Incoming, ServerConfig};
-use rudy_quic::{Datagrams, Ids, Keys, Place, Received, ServerCrypto, Transport};
-use rudy_runtime::clock;
+use rudy_quic::{Ids, Keys, Place, Received, ServerCrypto, TokenTime, Transport};
+use rudy_runtime::{clock, random};
 use rudy_service::{Limits, LocalAddress, Peer, Service};
 use rudy_tls::ClientHello;
 use tokio::sync::watch;
@@ -18,6 +18,7 @@ use super::ServiceSource;
 use super::admission::LimitReached;
 use super::worker_runner::{OpenConnection, WorkerRunner};
 use crate::driver::{ConnectionContext, ServeQuic};
+use crate::listen::Http3Socket;
 use crate::quic::{Endpoint, Group, Quic, STREAMS_AT_FIRST, SendBudget};
 
 /// Local addresses whose settings are kept. A machine has a few; one with a whole IPv6 network could have any number.
@@ -32,6 +33,7 @@ pub(super) struct QuicAcceptor<S> {
     context: Arc<ConnectionContext<S>>,
     runner: Arc<WorkerRunner>,
     keys: Keys,
+    token_time: Arc<TokenTime>,
     configs: Configs,
 }
 
@@ -39,13 +41,13 @@ pub(super) struct QuicAcceptor<S> {
 #[derive(Default)]
 struct Configs {
     limits: Option<Arc<Limits>>,
-    by_address: HashMap<Option<IpAddr>, Arc<ServerConfig>, rudy_runtime::random::RandomState>,
+    by_address: HashMap<Option<IpAddr>, Arc<ServerConfig>, random::RandomState>,
 }
 
 impl<S: ServiceSource> QuicAcceptor<S> {
     /// Creates the endpoint of a socket. The current runtime polls it.
     pub(super) fn new(
-        socket: UdpSocket,
+        socket: Http3Socket,
         (place, keys): (Place, Keys),
         group: Arc<Group>,
         context: Arc<ConnectionContext<S>>,
@@ -56,13 +58,11 @@ impl<S: ServiceSource> QuicAcceptor<S> {
         config
             .cid_generator(move || Box::new(Ids::new(place, &of_ids)))
             .supported_versions(vec![rudy_quic::VERSION_1])
-            .rng_seed(rudy_runtime::current().map(|_| seed()));
-        let datagrams = Datagrams::new(&socket)?;
-        let finds_size = !datagrams.may_fragment();
-        let machine = quinn_proto::Endpoint::new(Arc::new(config), None, finds_size, None);
+            .rng_seed(random::seed());
         let ids = (place, Ids::new(place, &keys));
-        let endpoint = Arc::new(Endpoint::new(socket, datagrams, machine, ids, group)?);
-        let mut acceptor = Self { endpoint, context, runner, keys, configs: Configs::default() };
+        let endpoint = Arc::new(Endpoint::new(socket, config, ids, group)?);
+        let (token_time, configs) = (Arc::default(), Configs::default());
+        let mut acceptor = Self { endpoint, context, runner, keys, token_time, configs };
         // An endpoint without settings is one of a client.
         let config = acceptor.config(None);
         acceptor.endpoint.change(|machine, _| (machine.set_server_config(Some(config)), None));
@@ -172,6 +172,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
             let mut config = ServerConfig::new(crypto, Arc::new(self.keys.token()));
             config
                 .transport_config(transport(&limits).config())
+                .time_source(self.token_time.clone())
                 .incoming_buffer_size(INCOMING_BYTES)
                 .incoming_buffer_size_total(INCOMING_BYTES);
             Arc::new(config)
@@ -208,13 +209,4 @@ fn transport(limits: &Limits) -> Transport {
         connection_window_bytes: http.http2.connection_window_bytes,
         idle_timeout: http.idle_timeout.max(http.first_request_timeout),
     }
-}
-
-/// Returns the seed of the chance of an endpoint, which a simulation repeats.
-fn seed() -> [u8; 32] {
-    let mut seed = [0; 32];
-    for part in seed.chunks_mut(8) {
-        part.copy_from_slice(&rudy_runtime::random::bits().to_be_bytes());
-    }
-    seed
 }

@@ -257,7 +257,7 @@ impl<S: ServiceSource, C: Spawner> RunningEngine<S, C> {
         self.replace_older(&group, relays, generation)?;
         let acceptors = starting
             .into_iter()
-            .map(|(handle, acceptor)| handle.spawn(acceptor.run(closing.subscribe())))
+            .map(|(handle, acceptor)| spawn_on(handle, acceptor.run(closing.subscribe())))
             .collect();
         address.offer.set(Http3Offer::New);
         Ok(Some(OpenHttp3 { group, generation, closing, state, acceptors }))

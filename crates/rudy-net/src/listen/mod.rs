@@ -9,7 +9,7 @@ mod tcp;
 mod udp;
 mod unix;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use rudy_socket::close::close_listener;
 use rudy_socket::file::SocketFile;
 use socket2::SockRef;
 
-use crate::network::{self, Listening, Network};
+use crate::network::{self, DatagramSocket, Listening};
 
 pub use error::ListenError;
 pub use inherited::InheritedSockets;
@@ -63,10 +63,8 @@ impl Listener {
         if let Some(listener) = inherited.take_listener(address) {
             return Ok(listener.with_cores(cores));
         }
-        if let Some(network) = network::current() {
-            return Self::of_network(address, network);
-        }
         let (bound, sockets, ownership) = match &address.endpoint {
+            _ if network::current().is_some() => Self::of_network(address)?,
             Endpoint::Ip(ip) => Self::tcp(address, &tcp::CandidateAddress::one(*ip), cores, is_open)?,
             Endpoint::AllInterfaces { port } => {
                 Self::tcp(address, &tcp::CandidateAddress::all_interfaces(*port), cores, is_open)?
@@ -118,10 +116,12 @@ impl Listener {
         self.http3_error.as_ref()
     }
 
-    fn of_network(address: &Address, network: &dyn Network) -> Result<Self, ListenError> {
+    /// Listens on the network of this thread, in place of the kernel's.
+    fn of_network(address: &Address) -> Result<Parts, ListenError> {
         let system = |error| ListenError::System { address: address.clone(), error };
+        let network = network::current().ok_or_else(|| system(io::ErrorKind::Unsupported.into()))?;
         let socket = Socket::Other(address.clone(), network.listen(address).map_err(system)?);
-        Ok(Self::new(address.clone(), vec![socket.bound()], vec![socket], Ownership::Tcp))
+        Ok((vec![socket.bound()], vec![socket], Ownership::Tcp))
     }
 
     /// Binds `address` as [`Self::bind`] does, but the kernel ignores attempts to connect until [`Self::open`]: without it, clients are
@@ -261,10 +261,13 @@ pub(crate) fn bind_datagrams(
     cores: usize,
 ) -> io::Result<DatagramSockets> {
     let mut datagrams = DatagramSockets::default();
-    // Other networks have no datagrams.
-    if let ([BoundAddress::Ip(ip)], None) = (bound, network::current()) {
-        datagrams.sockets = udp::bind(*ip, accepts_v4(address), cores)?;
-    }
+    let [BoundAddress::Ip(ip)] = bound else { return Ok(datagrams) };
+    datagrams.sockets = if let Some(network) = network::current() {
+        vec![Http3Socket::Other(*ip, network.bind(*ip)?)]
+    } else {
+        let sockets = udp::bind(*ip, accepts_v4(address), cores)?;
+        sockets.into_iter().map(Http3Socket::Udp).collect()
+    };
     Ok(datagrams)
 }
 
@@ -289,6 +292,24 @@ impl fmt::Display for BoundAddress {
         match self {
             Self::Ip(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A bound socket of HTTP/3.
+#[derive(Debug)]
+pub(crate) enum Http3Socket {
+    Udp(UdpSocket),
+    /// Of another network, with its address.
+    Other(SocketAddr, Box<dyn DatagramSocket>),
+}
+
+impl Http3Socket {
+    /// Returns the descriptor, to pass to another process.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Udp(socket) => Some(socket.as_fd()),
+            Self::Other(..) => None,
         }
     }
 }

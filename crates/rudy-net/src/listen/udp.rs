@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::Http3Socket;
+
 /// The size of the receive buffer, if the kernel permits it: as much as arrives in 30 ms at 1 Gbit/s, in which a worker may be busy.
 const RECEIVE_BYTES: usize = 4 * 1024 * 1024;
 
@@ -13,7 +15,7 @@ const RECEIVE_BYTES: usize = 4 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct DatagramSockets {
     /// One for each endpoint.
-    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) sockets: Vec<Http3Socket>,
     /// The ways to the endpoints of the process from which the sockets are; none without such a process.
     pub(crate) relays: Vec<OwnedFd>,
     /// The number of the process that serves with these sockets, which is in the ids of its connections.
@@ -40,7 +42,7 @@ impl DatagramSockets {
                 return Err(io::Error::other("not a UDP socket"));
             }
             socket.set_nonblocking(true)?;
-            Ok(socket.into())
+            Ok(Http3Socket::Udp(socket.into()))
         };
         let sockets = sockets.into_iter().map(checked).collect::<io::Result<_>>()?;
         Ok(Self { sockets, relays, generation })
@@ -49,7 +51,7 @@ impl DatagramSockets {
     /// Returns them for passing them on.
     pub(super) fn passed(&self) -> PassedDatagrams<'_> {
         PassedDatagrams {
-            sockets: self.sockets.iter().map(AsFd::as_fd).collect(),
+            sockets: self.sockets.iter().filter_map(Http3Socket::descriptor).collect(),
             relays: self.relays.iter().map(AsFd::as_fd).collect(),
             generation: self.generation,
         }
@@ -60,7 +62,7 @@ impl DatagramSockets {
     pub(super) fn add_up_to(&mut self, count: usize, address: SocketAddr, accepts_v4: bool) {
         let missing = count.saturating_sub(self.sockets.len());
         let added = (0..missing).map_while(|_| bind_one(address, accepts_v4, true).ok());
-        self.sockets.extend(added.map(UdpSocket::from));
+        self.sockets.extend(added.map(|socket| Http3Socket::Udp(socket.into())));
     }
 }
 

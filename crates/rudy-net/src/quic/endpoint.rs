@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -10,16 +10,16 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use rudy_quic::quinn_proto::{
-    self, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming, Transmit,
+    self, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig, EndpointEvent, Incoming, Transmit,
 };
-use rudy_quic::{Datagram, Datagrams, Ids, Place, Received};
+use rudy_quic::{Datagram, Ids, Place, Received};
 use rudy_runtime::clock;
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
 use tokio::runtime::Handle;
 
 use super::group::Group;
 use super::relay::Relay;
+use super::socket::Socket;
+use crate::listen::Http3Socket;
 use crate::worker::Counters;
 
 /// Calls that receive before connections get their turn.
@@ -40,9 +40,7 @@ const ARRIVED_MAX: usize = 512;
 
 /// What the connections of a worker share.
 pub(crate) struct Endpoint {
-    socket: UdpSocket,
-    datagrams: Datagrams,
-    local: SocketAddr,
+    socket: Socket,
     place: Place,
     ids: Ids,
     group: Arc<Group>,
@@ -110,13 +108,13 @@ impl Deliveries {
 impl Endpoint {
     /// Creates the endpoint of a socket. The current runtime polls the socket.
     pub(crate) fn new(
-        socket: std::net::UdpSocket,
-        datagrams: Datagrams,
-        machine: quinn_proto::Endpoint,
+        socket: Http3Socket,
+        config: EndpointConfig,
         (place, ids): (Place, Ids),
         group: Arc<Group>,
     ) -> io::Result<Self> {
-        let local = socket.local_addr()?;
+        let socket = Socket::new(socket)?;
+        let machine = quinn_proto::Endpoint::new(Arc::new(config), None, !socket.may_fragment(), None);
         let state = State {
             machine,
             by_handle: Vec::new(),
@@ -126,14 +124,13 @@ impl Endpoint {
             buffer: Vec::new(),
             passed: Vec::new(),
         };
-        let (socket, state) = (UdpSocket::from_std(socket)?, Mutex::new(state));
         let (runtime, is_read_elsewhere) = (Handle::current(), AtomicBool::new(false));
-        Ok(Self { socket, datagrams, local, place, ids, group, state, runtime, is_read_elsewhere })
+        Ok(Self { socket, place, ids, group, state: Mutex::new(state), runtime, is_read_elsewhere })
     }
 
     /// Returns the address of the socket.
     pub(crate) fn local(&self) -> SocketAddr {
-        self.local
+        self.socket.local()
     }
 
     /// Receives, once; `received` is a buffer. Calls `accept` for each new connection. Ready when connections should get their turn.
@@ -154,17 +151,12 @@ impl Endpoint {
             return if is_busy { Poll::Ready(Ok(())) } else { Poll::Pending };
         }
         for _ in 0..RECEIVE_CALLS {
-            std::task::ready!(self.socket.poll_recv_ready(cx))?;
-            let receive = || self.datagrams.receive(&self.socket, received);
-            // Others than `WouldBlock` are errors of the network, which concern a datagram that was sent.
-            if self.socket.try_io(Interest::READABLE, receive).is_ok() {
-                let now = clock::now();
-                for datagram in received.take() {
-                    if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram, counters) {
-                        self.handle(datagram, now, accept);
-                    }
+            let handle = |datagram, now| {
+                if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram, counters) {
+                    self.handle(datagram, now, accept);
                 }
-            }
+            };
+            std::task::ready!(self.socket.poll_receive(cx, received, handle))?;
         }
         Poll::Ready(Ok(()))
     }
@@ -206,9 +198,9 @@ impl Endpoint {
         Relay::new(end)
     }
 
-    /// Duplicates the socket.
-    pub(super) fn duplicate(&self) -> io::Result<std::net::UdpSocket> {
-        self.socket.as_fd().try_clone_to_owned().map(Into::into)
+    /// Duplicates the socket, for another process.
+    pub(super) fn duplicate(&self) -> io::Result<Option<Http3Socket>> {
+        self.socket.duplicate()
     }
 
     /// Leaves the receiving to another process, which passes on what is for this one.
@@ -253,7 +245,7 @@ impl Endpoint {
     /// Sends what is in the buffer. What the socket does not accept is dropped: the client sends its datagram again.
     fn respond(&self, state: &mut State, transmit: &Transmit) {
         let contents = state.buffer.get(..transmit.size).unwrap_or_default();
-        let _best_effort = self.try_send(transmit, contents);
+        let _best_effort = self.socket.send(transmit, contents);
     }
 
     /// Changes the state of the endpoint, and sends what `change` returns.
@@ -324,11 +316,7 @@ impl Endpoint {
 
     /// Returns how many datagrams can be sent in a call.
     pub(crate) fn segments_max(&self) -> usize {
-        self.datagrams.segments_max()
-    }
-
-    fn try_send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
-        self.socket.try_io(Interest::WRITABLE, || self.datagrams.send(&self.socket, transmit, contents))
+        self.socket.segments_max()
     }
 
     /// Whether the socket accepts nothing now. If so, the task is woken when it does.
@@ -346,7 +334,7 @@ impl Endpoint {
         let mut state = self.state.lock();
         let mut is_full = !state.unsent.is_empty();
         if !is_full {
-            let sent = self.try_send(&transmit, &contents[..transmit.size]);
+            let sent = self.socket.send(&transmit, &contents[..transmit.size]);
             // Other errors concern the address, or the network, which may recover.
             is_full = sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         }
@@ -370,10 +358,10 @@ impl Endpoint {
             if state.unsent.is_empty() {
                 return;
             }
-            let Poll::Ready(Ok(())) = self.socket.poll_send_ready(cx) else { return };
+            let Poll::Ready(Ok(())) = self.socket.poll_writable(cx) else { return };
             let State { unsent, waiting, .. } = &mut *state;
             let is_sent = |(transmit, contents): &(Transmit, Vec<u8>)| {
-                let sent = self.try_send(transmit, &contents[..transmit.size]);
+                let sent = self.socket.send(transmit, &contents[..transmit.size]);
                 !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
             };
             let sent = unsent.iter().take_while(|unsent| is_sent(unsent)).count();

@@ -113,7 +113,7 @@ impl Group {
         !self.reads_for_older() && self.all().all(|endpoint| !endpoint.has_connections())
     }
 
-    /// Shares the sockets with a process that replaces this one. `None` if some are closed.
+    /// Shares the sockets with a process that replaces this one. `None` if some are closed, or cannot be shared.
     pub(crate) fn share(&self, own: u8) -> io::Result<Option<DatagramSockets>> {
         let endpoints: Vec<_> = self.all().collect();
         if endpoints.is_empty() || self.endpoints.get().is_none_or(|all| all.len() != endpoints.len()) {
@@ -121,10 +121,11 @@ impl Group {
         }
         let (mut sockets, mut ours, mut theirs) = (Vec::new(), Vec::new(), Vec::<OwnedFd>::new());
         for endpoint in &endpoints {
+            let Some(socket) = endpoint.duplicate()? else { return Ok(None) };
             let (here, there) = Relay::pair()?;
             ours.push(endpoint.relay(here)?);
             theirs.push(there);
-            sockets.push(endpoint.duplicate()?);
+            sockets.push(socket);
         }
         let generation = own.wrapping_add(1);
         *self.neighbour.lock() = Some(Arc::new(Neighbour::younger(generation, ours)));

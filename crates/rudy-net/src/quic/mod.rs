@@ -6,6 +6,7 @@ mod group;
 mod neighbour;
 mod relay;
 mod send_budget;
+mod socket;
 
 pub(crate) use self::connection::{Quic, STREAMS_AT_FIRST};
 pub(crate) use self::endpoint::Endpoint;

@@ -128,6 +128,11 @@ impl SimulatedServer {
         self.serving.engine.take_ownership();
     }
 
+    /// Serves HTTP/3 at the ports that the server that this one replaces has had until its end.
+    pub fn serve_http3(&self) {
+        self.serving.serve_http3();
+    }
+
     /// Purges from the caches, as the admin socket does. Blocks.
     ///
     /// # Errors
