@@ -10,7 +10,7 @@ use rudy_quic::quinn_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
     DatagramEvent, Endpoint, EndpointConfig, Event, TransportConfig, VarInt,
 };
-use rudy_quic::{Keys, streams};
+use rudy_quic::{Keys, SECRET_BYTES, streams};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::client::Client;
@@ -39,7 +39,7 @@ impl Carrier {
     pub(super) fn new(client: &mut Client, transport: TransportConfig) -> Self {
         client.address.set_port(client.address.port() + 1);
         let socket = client.network.bind_datagrams(client.address, false).expect("a port of its own");
-        let mut config = EndpointConfig::new(Arc::new(Keys::of_secret(b"client").reset()));
+        let mut config = EndpointConfig::new(Arc::new(Keys::of_secret([0; SECRET_BYTES]).reset()));
         let random = &mut client.random;
         let ids = Ids { random: random.fork(), length: if random.bool() { 0 } else { 8 } };
         let mut seed = [0; 32];

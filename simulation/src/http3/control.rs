@@ -45,7 +45,7 @@ impl Control {
         for stream in streams {
             loop {
                 match streams::read(&mut carrier.machine, streams::number(stream)) {
-                    Part::Data(bytes) => self.receive(stream, &bytes)?,
+                    Part::Data(bytes, false) => self.receive(stream, &bytes)?,
                     Part::Nothing => break,
                     end => return Err(format!("{end:?} of {stream}")),
                 }

@@ -59,6 +59,8 @@ pub(super) struct State {
     data_left: u64,
     status: Option<u16>,
     body: usize,
+    /// Whether the stream has ended behind what was read.
+    ends: bool,
     result: Option<Result<u16, Failure>>,
 }
 
@@ -190,9 +192,13 @@ impl Exchange {
 
     /// Reads what has arrived.
     fn read(&mut self, carrier: &mut Carrier, stream: StreamId) {
+        if self.state.ends {
+            self.end();
+        }
         while self.state.result.is_none() {
             match streams::read(&mut carrier.machine, streams::number(stream)) {
-                Part::Data(bytes) => {
+                Part::Data(bytes, ends) => {
+                    self.state.ends = ends;
                     let is_first = self.state.status.is_none();
                     self.state.received.extend_from_slice(&bytes);
                     if let Err(why) = self.parse() {
@@ -204,6 +210,9 @@ impl Exchange {
                     {
                         self.state.pause = Some(Instant::now() + pause);
                         return;
+                    }
+                    if ends && self.state.result.is_none() {
+                        self.end();
                     }
                 }
                 Part::End => self.end(),

@@ -226,7 +226,7 @@ fn requests_that_were_due_before_the_end_are_sent_after_it() {
     // Each connection meets the stall with about the 700th request, and is free again after the end.
     let server = Server::start(|number| {
         if (700..704).contains(&number) {
-            std::thread::sleep(Duration::from_millis(500));
+            thread::sleep(Duration::from_millis(500));
         }
         Response::text(OK)
     });
@@ -360,7 +360,7 @@ fn the_share_of_errors_is_that_of_the_server() {
 fn an_open_loop_is_aborted_before_the_timeout() {
     let silent = Server::silent();
     let slow = Server::start(|_| {
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
         Response::text(OK)
     });
     let outcome = |server, max_unanswered| {
