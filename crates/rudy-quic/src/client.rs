@@ -10,6 +10,7 @@ use quinn_proto::{
 };
 
 use crate::Keys;
+use crate::transport::UNIDIRECTIONAL_STREAMS;
 
 /// The protocol of HTTP/3 (RFC 9114 §3.1).
 const HTTP3: &[u8] = b"h3";
@@ -37,7 +38,8 @@ pub fn client_config(
         .max_idle_timeout(IdleTimeout::try_from(IDLE_TIMEOUT).ok())
         .keep_alive_interval(Some(KEEP_ALIVE))
         .stream_receive_window(VarInt::from_u32(stream_window_bytes))
-        .max_concurrent_bidi_streams(VarInt::from_u32(0));
+        .max_concurrent_bidi_streams(VarInt::from_u32(0))
+        .max_concurrent_uni_streams(VarInt::from_u32(UNIDIRECTIONAL_STREAMS));
     config.transport_config(Arc::new(transport));
     Ok(config)
 }

@@ -9,7 +9,6 @@ use quinn_proto::crypto::{
 };
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
-use rudy_tls::Tls;
 use rudy_tls::quic::{ChooseSite, Session, initial_suite, retry_tag};
 use rustls::quic::{DirectionalKeys, KeyChange, Secrets, Suite, Version};
 
@@ -73,9 +72,9 @@ impl crypto::Session for ServerSession {
 
     /// An `Arc<Tls>`, once the handshake is complete; a `String` that says why its result is not accepted.
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        (!self.tls.is_handshaking()).then(|| match self.tls.result() {
-            Ok(tls) => Box::new(Arc::<Tls>::new(tls)) as Box<dyn Any>,
-            Err(error) => Box::new(error.to_string()),
+        self.tls.outcome().map(|outcome| match outcome {
+            Ok(tls) => Box::new(tls.clone()) as Box<dyn Any>,
+            Err(reason) => Box::new(reason.clone()),
         })
     }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
 
-/// Streams that a client opens beside those of requests: control, and two of QPACK (RFC 9114 §6.2); the others are for extensions.
-const CLIENT_STREAMS: u32 = 8;
+/// Streams that a side opens beside those of requests: control, and two of QPACK (RFC 9114 §6.2); another one is for extensions, and ends at
+/// once if its type is unknown.
+pub(crate) const UNIDIRECTIONAL_STREAMS: u32 = 4;
 
 /// What may be in transit before a client has acknowledged anything. The window grows with the congestion window.
 const SEND_WINDOW_BYTES: u64 = 64 * 1024;
@@ -31,7 +32,7 @@ impl Transport {
         let mut config = TransportConfig::default();
         config
             .max_concurrent_bidi_streams(VarInt::from_u32(self.streams))
-            .max_concurrent_uni_streams(VarInt::from_u32(CLIENT_STREAMS))
+            .max_concurrent_uni_streams(VarInt::from_u32(UNIDIRECTIONAL_STREAMS))
             .max_idle_timeout(IdleTimeout::try_from(self.idle_timeout).ok())
             .stream_receive_window(VarInt::from_u32(self.stream_window_bytes))
             .receive_window(VarInt::from_u32(self.connection_window_bytes))

@@ -7,19 +7,18 @@
 
 #[path = "../../rudy-http/tests/counting/mod.rs"]
 mod counting;
+mod support;
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
 use std::{panic, thread};
 
-use rudy_server::run::{self, Exit, Options, Source};
-use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
+use rudy_server::run::{self, Exit};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::counting::{ALLOCATIONS, IS_IGNORED};
+use crate::support::{options, reserve_port};
 
 /// The requests of a measurement. What happens once a second, or at its begin and end, is lost in the rounding.
 const REQUESTS: usize = 500;
@@ -104,32 +103,6 @@ fn send(client: &mut TcpStream, request: &str, times: usize) {
         }
         assert!(buffer.starts_with(b"HTTP/1.1 200 "), "{}", buffer[..received].escape_ascii());
     }
-}
-
-fn options(config: PathBuf) -> Options {
-    Options {
-        source: Source::File(config),
-        listen: Vec::new(),
-        access_log: None,
-        json_log: false,
-        engine: None,
-        cores: None,
-        keep_alive: None,
-        tls: None,
-        domains: Vec::new(),
-        acme: rudy_server::config::AcmeTable::default(),
-        tls_key_log: false,
-        user: None,
-    }
-}
-
-/// Returns a port of 127.0.0.1 that no other process gets while the descriptor is open, and on which a server can listen.
-fn reserve_port() -> (OwnedFd, SocketAddr) {
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    sockopt::set_socket_reuseaddr(&socket, true).unwrap();
-    bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = getsockname(&socket).unwrap().try_into().unwrap();
-    (socket, address)
 }
 
 /// Connects to the server as soon as it listens.

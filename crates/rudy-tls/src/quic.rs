@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rudy_runtime::clock;
 use rustls::quic::{KeyChange, ServerConnection, Suite, Version};
-use rustls::{CipherSuite, CommonState, Error};
+use rustls::{CipherSuite, Error};
 
 use crate::crypto::provider;
 use crate::session::result;
@@ -34,6 +34,8 @@ pub enum Session {
         /// The server name that the client has sent.
         server_name: Option<String>,
     },
+    /// Has completed the handshake, with this result. The session of rustls has no further use: QUIC updates keys without it.
+    Complete(Result<Arc<Tls>, String>),
 }
 
 /// What is needed to begin a session.
@@ -78,51 +80,60 @@ impl Session {
     }
 
     fn read_chosen(&mut self, messages: &[u8]) -> Result<(), Failure> {
-        let Self::Chosen { connection, .. } = self else { return Ok(()) };
+        let Self::Chosen { connection, .. } = self else {
+            // RFC 9001 §6, and clients have no certificates to send later (§4.4).
+            let reason = "a message of TLS after the handshake".to_owned();
+            return Err(Failure { alert: UNEXPECTED_MESSAGE, reason });
+        };
         connection.read_hs(messages).map_err(|error| Failure {
             alert: connection.alert().map_or(INTERNAL_ERROR, u8::from),
             reason: explain_rejection(&error).unwrap_or_else(|| error.to_string()),
         })
     }
 
-    /// Appends messages for the client. Returns the keys that protect what follows them.
+    /// Appends messages for the client. Returns the keys that protect what follows them. Call it until there is neither.
     pub fn write(&mut self, messages: &mut Vec<u8>) -> Option<KeyChange> {
-        match self {
-            Self::Waiting(_) => None,
-            Self::Chosen { connection, .. } => connection.write_hs(messages),
+        let Self::Chosen { connection, .. } = self else { return None };
+        let before = messages.len();
+        let change = connection.write_hs(messages);
+        let is_over = change.is_none() && messages.len() == before && !connection.is_handshaking();
+        if is_over {
+            // The session of rustls is 5 KiB with its buffers, and the keys of records, which QUIC does not have.
+            *self = Self::Complete(self.result().map(Arc::new).map_err(|error| error.to_string()));
         }
+        change
     }
 
     /// Returns the encoded transport parameters of the client.
     #[must_use]
     pub fn peer_parameters(&self) -> Option<&[u8]> {
         match self {
-            Self::Waiting(_) => None,
+            Self::Waiting(_) | Self::Complete(_) => None,
             Self::Chosen { connection, .. } => connection.quic_transport_parameters(),
-        }
-    }
-
-    /// Returns the state of the session, once the site is chosen.
-    #[must_use]
-    pub fn state(&self) -> Option<&CommonState> {
-        match self {
-            Self::Waiting(_) => None,
-            Self::Chosen { connection, .. } => Some(connection),
         }
     }
 
     /// Whether the handshake is in progress.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
-        self.state().is_none_or(CommonState::is_handshaking)
+        match self {
+            Self::Waiting(_) => true,
+            Self::Chosen { connection, .. } => connection.is_handshaking(),
+            Self::Complete(_) => false,
+        }
     }
 
-    /// Returns the result of the handshake.
-    ///
-    /// # Errors
-    ///
-    /// It is not complete, or the client's certificate cannot be read or has expired since the session was established.
-    pub fn result(&self) -> Result<Tls, Error> {
+    /// Returns the result of the handshake, once it is complete; why it is not accepted if the client's certificate cannot be read, or has
+    /// expired since the session was established.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Result<Arc<Tls>, String>> {
+        match self {
+            Self::Waiting(_) | Self::Chosen { .. } => None,
+            Self::Complete(outcome) => Some(outcome),
+        }
+    }
+
+    fn result(&self) -> Result<Tls, Error> {
         let Self::Chosen { connection, site, server_name } = self else {
             return Err(Error::HandshakeNotComplete);
         };
@@ -139,6 +150,7 @@ impl Session {
 const UNRECOGNIZED_NAME: u8 = 112;
 const NO_APPLICATION_PROTOCOL: u8 = 120;
 const INTERNAL_ERROR: u8 = 80;
+const UNEXPECTED_MESSAGE: u8 = 10;
 const DECODE_ERROR: u8 = 50;
 
 impl Waiting {

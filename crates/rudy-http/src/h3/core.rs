@@ -57,6 +57,16 @@ pub enum Own {
     Decoder,
 }
 
+impl Own {
+    fn kind(self) -> u8 {
+        match self {
+            Self::Control => stream_kind::CONTROL,
+            Self::Encoder => stream_kind::ENCODER,
+            Self::Decoder => stream_kind::DECODER,
+        }
+    }
+}
+
 /// What happens to a stream, beside the bytes that are appended for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
@@ -85,17 +95,16 @@ pub(super) struct Core {
     pub(super) decoder: Decoder,
     pub(super) allowances: Allowances,
     pub(super) ends: VecDeque<(u64, StreamEnd)>,
+    /// What waits for the streams of this side.
     pub(super) own: [BytesMut; 3],
+    /// Whether the streams have begun with their types.
+    has_begun: [bool; 3],
 }
 
 impl Core {
-    /// Creates the state, and appends the first bytes of the streams of this side.
+    /// Creates the state, and appends the first bytes of the control stream.
     pub(super) fn new(now: Instant, side: Side, settings: OwnSettings) -> Self {
-        let mut own = [stream_kind::CONTROL, stream_kind::ENCODER, stream_kind::DECODER].map(|kind| {
-            let mut out = BytesMut::new();
-            out.put_u8(kind);
-            out
-        });
+        let mut own = <[BytesMut; 3]>::default();
         settings.encode(&mut own[Own::Control as usize]);
         Self {
             side,
@@ -105,11 +114,20 @@ impl Core {
             allowances: Allowances::new(now),
             ends: VecDeque::new(),
             own,
+            has_begun: [false; 3],
         }
     }
 
+    /// Returns the bytes for a stream, which begins with its type. A stream that has no other bytes is not worth its memory (RFC 9204 §4.2).
     pub(super) fn output(&mut self, own: Own) -> &mut BytesMut {
-        &mut self.own[own as usize]
+        let (out, has_begun) = (&mut self.own[own as usize], &mut self.has_begun[own as usize]);
+        if !out.is_empty() && !std::mem::replace(has_begun, true) {
+            let mut first = BytesMut::with_capacity(1 + out.len());
+            first.put_u8(own.kind());
+            first.extend_from_slice(out);
+            *out = first;
+        }
+        out
     }
 
     /// Removes a stream, whose peer may not have ended it.

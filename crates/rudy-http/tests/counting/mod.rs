@@ -4,10 +4,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of allocated bytes.
+/// The number of allocated bytes, without those of [ignored](IS_IGNORED) threads.
 pub(crate) static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of allocations so far, without those of [ignored](IS_IGNORED) threads. One that grows counts again.
+/// The number of allocations so far, without those of ignored threads. One that grows counts again.
 pub(crate) static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -21,8 +21,8 @@ struct Counting;
 // SAFETY: every call is forwarded unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size(), Ordering::Relaxed);
         if !IS_IGNORED.get() {
+            HELD.fetch_add(layout.size(), Ordering::Relaxed);
             ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         }
         // SAFETY: the caller upholds the contract.
@@ -30,7 +30,9 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        if !IS_IGNORED.get() {
+            HELD.fetch_sub(layout.size(), Ordering::Relaxed);
+        }
         // SAFETY: the caller upholds the contract.
         unsafe { System.dealloc(pointer, layout) }
     }

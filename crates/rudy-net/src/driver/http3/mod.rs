@@ -229,7 +229,7 @@ impl Http3 {
         if self.machine().is_over() {
             return Err(Fault::Over);
         }
-        self.machine().free();
+        self.streams.protocol.release();
         self.streams.release();
         connection.io.release();
         if connection.timer.set_idle(poll_cx.due, poll_cx.cx.waker()) && !connection.io.has_arrived() {

@@ -58,6 +58,14 @@ impl Protocol {
         self.outputs.remove(&stream);
     }
 
+    /// Frees what a connection without streams does not need.
+    pub(super) fn release(&mut self) {
+        self.outputs = BTreeMap::new();
+        self.changed = Vec::new();
+        self.readable.shrink_to_fit();
+        self.machine.free();
+    }
+
     /// Passes output to QUIC, as much as it accepts. Returns the streams that have room again.
     pub(super) fn flush(&mut self, quic: &mut Quic) -> Vec<StreamId> {
         self.take_ends(quic);

@@ -26,7 +26,7 @@ fn a_request_refers_to_entries() {
     lead_to(&[(ENCODER, INSTRUCTIONS, false), (0, &head, true)], &[REQUEST]);
     let mut client = Client::new();
     client.send(ENCODER, INSTRUCTIONS);
-    assert_eq!(decoder_output(&mut client), [2], "two entries");
+    assert_eq!(decoder_output(&mut client), [3, 2], "the stream begins, and two entries");
     client.end(0, &head);
     assert_eq!(decoder_output(&mut client), [0x80], "an acknowledgement of stream 0");
     client.end(4, &get());
@@ -66,7 +66,7 @@ fn trailers_wait_for_their_entries() {
     assert!(client.connection.is_blocked(0));
     assert_eq!(client.send(ENCODER, &INSTRUCTIONS[6..]), ["0 end {\"x\": \"y\"}"]);
     assert!(!client.connection.is_blocked(0));
-    assert_eq!(decoder_output(&mut client), [1, 1, 0x80]);
+    assert_eq!(decoder_output(&mut client), [3, 1, 1, 0x80]);
 }
 
 /// RFC 9204 §2.1.2.
