@@ -79,7 +79,7 @@ const fn http3(name: &'static str, step: &'static str, steps: u32, script: QuicS
 }
 
 /// All attacks.
-pub const ATTACKS: [Attack; 34] = [
+pub const ATTACKS: [Attack; 33] = [
     http2(
         "rapid-reset",
         "request and RST_STREAM",
@@ -223,17 +223,12 @@ pub const ATTACKS: [Attack; 34] = [
         QuicScript { step: quic_steps::unfinished_head, batch: 0, steps_held: 16, ..quic_steps::FLOOD },
     ),
     http3(
-        "h3-empty-data",
-        "DATA of HTTP/3 without payload",
-        200_000,
-        QuicScript { prologue: quic_steps::open_request, step: quic_steps::empty_data, ..quic_steps::FLOOD },
-    ),
-    http3(
         "h3-reserved-frames",
         "frame of HTTP/3 of a reserved type",
         200_000,
         QuicScript {
-            prologue: quic_steps::open_request,
+            // The control stream: the first that a client opens.
+            prologue: |_| 2,
             step: quic_steps::reserved,
             batch: 2000,
             ..quic_steps::FLOOD

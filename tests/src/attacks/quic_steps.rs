@@ -52,10 +52,6 @@ pub(super) fn open_request(connection: &mut Http3Connection) -> u64 {
     send(connection, &h3_headers(&h3_head("POST", "/large.bin")), false).unwrap_or_default()
 }
 
-pub(super) fn empty_data(connection: &mut Http3Connection, stream: u64, _: u32) {
-    connection.queue(stream, &h3_frame(h3_kind::DATA, &[]));
-}
-
 /// A frame of a type that is reserved to be ignored (RFC 9114 §7.2.8).
 pub(super) fn reserved(connection: &mut Http3Connection, stream: u64, _: u32) {
     connection.queue(stream, &h3_frame(0x21, &[]));
