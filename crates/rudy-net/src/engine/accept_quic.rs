@@ -61,7 +61,8 @@ impl<S: ServiceSource> QuicAcceptor<S> {
         let finds_size = !datagrams.may_fragment();
         let machine = quinn_proto::Endpoint::new(Arc::new(config), None, finds_size, None);
         let ids = (place, Ids::new(place, &keys));
-        let endpoint = Arc::new(Endpoint::new(socket, datagrams, machine, ids, group)?);
+        let endpoint =
+            Arc::new(Endpoint::new(socket, datagrams, machine, ids, group, context.worker.clone())?);
         let mut acceptor = Self { endpoint, context, runner, keys, configs: Configs::default() };
         // An endpoint without settings is one of a client.
         let config = acceptor.config(None);
@@ -103,6 +104,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
     /// Accepts or rejects a connection.
     fn accept(&mut self, incoming: Incoming, is_closing: bool) {
         if !is_closing && self.must_retry(&incoming) {
+            self.context.worker.counters.http3.retries.add(1);
             // Fails only if it was sent one already.
             let retry = |machine: &mut quinn_proto::Endpoint, buffer: &mut Vec<u8>| {
                 ((), machine.retry(incoming, buffer).ok())
@@ -205,6 +207,7 @@ fn transport(limits: &Limits) -> Transport {
         stream_window_bytes: http.http2.stream_window_bytes,
         connection_window_bytes: http.http2.connection_window_bytes,
         idle_timeout: http.idle_timeout.max(http.first_request_timeout),
+        uses_bbr: limits.http3_uses_bbr,
     }
 }
 

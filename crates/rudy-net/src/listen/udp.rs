@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// The size of the receive buffer, if the kernel permits it: as much as arrives in 30 ms at 1 Gbit/s, in which a worker may be busy.
-const RECEIVE_BYTES: usize = 4 * 1024 * 1024;
+pub const UDP_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Binds the address once for each of `count` cores. `accepts_v4` is whether an address of IPv6 also accepts IPv4.
 pub(super) fn bind(address: SocketAddr, accepts_v4: bool, count: usize) -> io::Result<Vec<UdpSocket>> {
@@ -24,7 +24,7 @@ fn bind_one(address: SocketAddr, accepts_v4: bool, is_shared: bool) -> io::Resul
     }
     socket.set_reuse_port(is_shared)?;
     // The kernel takes at most its own limit.
-    socket.set_recv_buffer_size(RECEIVE_BYTES)?;
+    socket.set_recv_buffer_size(UDP_RECEIVE_BYTES)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }

@@ -15,7 +15,9 @@ use rudy_runtime::clock;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use super::drops::Drops;
 use super::group::Group;
+use crate::worker::{Http3Counters, Worker};
 
 /// Calls that receive before connections get their turn.
 const RECEIVE_CALLS: usize = 4;
@@ -38,6 +40,7 @@ pub(crate) struct Endpoint {
     place: Place,
     ids: Ids,
     group: Arc<Group>,
+    worker: Arc<Worker>,
     state: Mutex<State>,
 }
 
@@ -54,6 +57,7 @@ struct State {
     buffer: Vec<u8>,
     /// What other endpoints have received for this one.
     passed: Vec<Datagram>,
+    drops: Drops,
 }
 
 /// What the endpoint has received for a connection.
@@ -103,6 +107,7 @@ impl Endpoint {
         machine: quinn_proto::Endpoint,
         (place, ids): (Place, Ids),
         group: Arc<Group>,
+        worker: Arc<Worker>,
     ) -> io::Result<Self> {
         let local = socket.local_addr()?;
         let state = State {
@@ -113,14 +118,20 @@ impl Endpoint {
             receiver: None,
             buffer: Vec::new(),
             passed: Vec::new(),
+            drops: Drops::default(),
         };
         let (socket, state) = (UdpSocket::from_std(socket)?, Mutex::new(state));
-        Ok(Self { socket, datagrams, local, place, ids, group, state })
+        Ok(Self { socket, datagrams, local, place, ids, group, worker, state })
     }
 
     /// Returns the address of the socket.
     pub(crate) fn local(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Returns the counters of the worker.
+    pub(crate) fn counters(&self) -> &Http3Counters {
+        &self.worker.counters.http3
     }
 
     /// Receives, once; `received` is a buffer. Calls `accept` for each new connection. Ready when connections should get their turn.
@@ -141,7 +152,9 @@ impl Endpoint {
             // Others than `WouldBlock` are errors of the network, which concern a datagram that was sent.
             if self.socket.try_io(Interest::READABLE, receive).is_ok() {
                 let now = clock::now();
+                self.count_drops(now);
                 for datagram in received.take() {
+                    self.counters().received_datagrams.add(1);
                     if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram) {
                         self.handle(datagram, now, accept);
                     }
@@ -149,6 +162,11 @@ impl Endpoint {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn count_drops(&self, now: Instant) {
+        let dropped = self.state.lock().drops.take(&self.socket, now);
+        self.counters().dropped_datagrams.add(dropped);
     }
 
     /// Receives a datagram from another endpoint. When too many wait, it is dropped.
@@ -258,6 +276,8 @@ impl Endpoint {
     }
 
     fn try_send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
+        let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
+        self.counters().sent_datagrams.add(transmit.size.div_ceil(segment) as u64);
         self.socket.try_io(Interest::WRITABLE, || self.datagrams.send(&self.socket, transmit, contents))
     }
 
