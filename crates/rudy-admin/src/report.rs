@@ -24,6 +24,9 @@ pub struct StatusReport {
     pub sent_bytes: u64,
     /// Bytes received since the start.
     pub received_bytes: u64,
+    /// UDP datagrams that the kernel has dropped since the start, because a receive buffer was full.
+    #[serde(default)]
+    pub dropped_datagrams: u64,
     /// Connections by state.
     pub connections: Connections,
     /// The workers that have not responded within a second: their active requests are the last known ones.

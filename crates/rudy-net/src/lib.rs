@@ -28,4 +28,4 @@ mod yield_now;
 pub use active::{ActiveExchange, ExchangePhase};
 pub use driver::http2_stored_bytes;
 pub use rudy_quic::Keys as QuicKeys;
-pub use worker::{ConnectionStates, Counter, Counters, Question, Worker};
+pub use worker::{ConnectionStates, Counter, Counters, Http3Counters, Question, Worker};

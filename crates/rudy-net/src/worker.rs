@@ -91,7 +91,7 @@ impl Worker {
         Question(self)
     }
 
-    /// Ends an exchange: resets its connection, or its stream in HTTP/2. Returns `false` if it is over, is being ended, or
+    /// Ends an exchange: resets its connection, or its stream in HTTP/2 and HTTP/3. Returns `false` if it is over, is being ended, or
     /// belongs to another worker.
     pub fn kill(&self, exchange: &Arc<ActiveExchange>) -> bool {
         let timer = self.active.kill(exchange);
@@ -178,14 +178,33 @@ pub struct Counters {
     pub paused: Counter,
     /// Clients dropped because they fell too far behind a live stream.
     pub dropped: Counter,
-    /// Datagrams that were passed on to the other process of an upgrade.
-    pub passed_datagrams: Counter,
-    /// Datagrams that the other process of an upgrade did not receive fast enough, so that they were dropped.
-    pub lost_datagrams: Counter,
     /// Bytes of responses sent to the kernel.
     pub sent_bytes: Counter,
     /// Bytes received.
     pub received_bytes: Counter,
+    /// HTTP/3.
+    pub http3: Http3Counters,
+}
+
+/// Events of HTTP/3 and QUIC.
+#[derive(Debug, Default)]
+pub struct Http3Counters {
+    /// Connections whose handshake was completed.
+    pub connections: Counter,
+    /// Clients that had to show that they receive at their address (Retry).
+    pub retries: Counter,
+    /// Datagrams received.
+    pub received_datagrams: Counter,
+    /// Datagrams sent.
+    pub sent_datagrams: Counter,
+    /// Datagrams that the kernel has dropped, because a receive buffer was full.
+    pub dropped_datagrams: Counter,
+    /// Datagrams that were passed on to the other process of an upgrade.
+    pub passed_datagrams: Counter,
+    /// Datagrams that the other process of an upgrade did not receive fast enough, so that they were dropped.
+    pub unpassed_datagrams: Counter,
+    /// Sent packets that were lost on their way.
+    pub lost_packets: Counter,
 }
 
 /// A monotonic counter.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quinn_proto::congestion::BbrConfig;
 use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
 
 /// Streams that a side opens beside those of requests: control, and two of QPACK (RFC 9114 §6.2); another one is for extensions, and ends at
@@ -11,6 +12,9 @@ pub(crate) const UNIDIRECTIONAL_STREAMS: u32 = 4;
 
 /// What may be in transit before a client has acknowledged anything. The window grows with the congestion window.
 const SEND_WINDOW_BYTES: u64 = 64 * 1024;
+
+/// What may be in transit before the path is known (RFC 9002 §7.2).
+const INITIAL_WINDOW_BYTES: u64 = 14_720;
 
 /// The limits on what a connection may use.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +27,8 @@ pub struct Transport {
     pub connection_window_bytes: u32,
     /// How long nothing may arrive.
     pub idle_timeout: Duration,
+    /// Whether the bandwidth is found out (BBR), instead of reacting to loss (CUBIC).
+    pub uses_bbr: bool,
 }
 
 impl Transport {
@@ -41,6 +47,12 @@ impl Transport {
             .datagram_send_buffer_size(0)
             // Tells observers on the way the round trip time (RFC 9000 §17.4).
             .allow_spin(false);
+        if self.uses_bbr {
+            let mut bbr = BbrConfig::default();
+            // Its default is 240 KB.
+            bbr.initial_window(INITIAL_WINDOW_BYTES);
+            config.congestion_controller_factory(Arc::new(bbr));
+        }
         Arc::new(config)
     }
 }

@@ -20,6 +20,8 @@ pub struct Limits {
     pub http3_retry: usize,
     /// Maximum of what all connections of HTTP/3 together may have in transit, beyond 64 KiB each, in bytes.
     pub http3_in_transit: u64,
+    /// Whether connections of HTTP/3 find out the bandwidth (BBR), instead of reacting to loss (CUBIC).
+    pub http3_uses_bbr: bool,
     /// How long a closing connection may keep sending before it is dropped, once its peer has acknowledged the response.
     pub linger_timeout: Duration,
     /// How many bytes a closing connection may still send.
@@ -42,6 +44,7 @@ impl Default for Limits {
             http3_retry: 512,
             // 16 connections at 10 Gbit/s and 10 ms.
             http3_in_transit: 256 * 1024 * 1024,
+            http3_uses_bbr: false,
             linger_timeout: Duration::from_secs(5),
             // As large as the default body limit. A client that sends an unread body reads the response only
             // after sending it; an earlier close would be a reset, which destroys the response.

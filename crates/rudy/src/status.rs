@@ -58,7 +58,7 @@ pub(crate) struct Status {
     /// Show the queries of requests, which may contain secrets
     #[arg(long)]
     queries: bool,
-    /// End the active request with this id: its connection is reset, or its stream in HTTP/2
+    /// End the active request with this id: its connection is reset, or its stream in HTTP/2 and HTTP/3
     #[arg(long, value_name = "ID", conflicts_with_all = ["live", "kill_client"])]
     kill: Option<String>,
     /// End all active requests of this address or network

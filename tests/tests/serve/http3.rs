@@ -115,6 +115,24 @@ fn a_stop_waits_until_the_client_has_the_response() {
 }
 
 #[test]
+fn metrics_count_connections_and_datagrams() {
+    let server = server("http3_congestion = 'bbr'", HELLO);
+    for _ in 0..2 {
+        assert_eq!(get("--http3", &server, "/", &[]).stdout, "hello");
+    }
+    let metrics = server.rudy(&["metrics"]).stdout;
+    let value = |name: &str| -> u64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name}: {metrics}")).parse().unwrap()
+    };
+    assert_eq!(value("rudy_http3_connections_total"), 2);
+    // The first flight of both sides, the request with its response, and their acknowledgements.
+    assert!(value("rudy_http3_datagrams_total{result=\"received\"}") >= 4);
+    assert!(value("rudy_http3_datagrams_total{result=\"sent\"}") >= 4);
+    assert_eq!(value("rudy_http3_retries_total"), 0);
+}
+
+#[test]
 fn many_requests_share_connections_and_connections_have_limits() {
     let mut server = server("limits = { connections_per_address = 3 }", HELLO);
     let url = format!("https://127.0.0.1:{}/", server.address().port());

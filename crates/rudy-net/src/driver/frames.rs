@@ -115,6 +115,15 @@ impl Frames {
     pub(super) fn store(&self) -> Bytes {
         Bytes::copy_from_slice(self.chunk())
     }
+
+    /// Returns what is not sent. A buffer that is almost full is not copied: the thread gets another one.
+    pub(super) fn into_bytes(mut self) -> Bytes {
+        let capacity = self.scratch.piece.len();
+        if self.remaining() < capacity - capacity / 8 {
+            return self.store();
+        }
+        Bytes::from(std::mem::take(&mut self.scratch.piece)).slice(self.start..self.end)
+    }
 }
 
 /// Whether a file has become shorter. Checked only with its first bytes and its last ones: between them, a change goes unnoticed, as in one

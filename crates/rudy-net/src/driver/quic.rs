@@ -136,6 +136,7 @@ impl<S: ServiceSource> ServeQuic<S> {
             Ok(tls) => {
                 let counters = &self.connection.context.worker.counters;
                 counters.handshakes.add(1);
+                counters.http3.connections.add(1);
                 counters.resumed_handshakes.add(tls.is_resumed.into());
                 self.connection.context.address.offer.mark_used();
                 self.connection.io.tls = Some(*tls);

@@ -60,7 +60,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
             .supported_versions(vec![rudy_quic::VERSION_1])
             .rng_seed(random::seed());
         let ids = (place, Ids::new(place, &keys));
-        let endpoint = Arc::new(Endpoint::new(socket, config, ids, group)?);
+        let endpoint = Arc::new(Endpoint::new(socket, config, ids, group, context.worker.clone())?);
         let (token_time, configs) = (Arc::default(), Configs::default());
         let mut acceptor = Self { endpoint, context, runner, keys, token_time, configs };
         // An endpoint without settings is one of a client.
@@ -77,7 +77,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
     /// Accepts as long as `closing` is false, and passes on what arrives for connections as long as there are some.
     pub(super) async fn run(mut self, mut closing: watch::Receiver<bool>) {
         let mut received = Received::default();
-        let (endpoint, worker, mut is_dropped) = (self.endpoint.clone(), self.runner.worker.clone(), false);
+        let (endpoint, mut is_dropped) = (self.endpoint.clone(), false);
         loop {
             let is_closing = *closing.borrow_and_update() || is_dropped;
             let poll = |cx: &mut Context<'_>| {
@@ -85,9 +85,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
                     return Poll::Ready(true);
                 }
                 let accept = &mut |incoming| self.accept(incoming, is_closing);
-                endpoint
-                    .poll_receive(cx, &mut received, &worker.counters, accept)
-                    .map(|received| received.is_err())
+                endpoint.poll_receive(cx, &mut received, accept).map(|received| received.is_err())
             };
             tokio::select! {
                 biased;
@@ -105,6 +103,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
     /// Accepts or rejects a connection.
     fn accept(&mut self, incoming: Incoming, is_closing: bool) {
         if !is_closing && self.must_retry(&incoming) {
+            self.context.worker.counters.http3.retries.add(1);
             // Fails only if it was sent one already.
             let retry = |machine: &mut quinn_proto::Endpoint, buffer: &mut Vec<u8>| {
                 ((), machine.retry(incoming, buffer).ok())
@@ -208,5 +207,6 @@ fn transport(limits: &Limits) -> Transport {
         stream_window_bytes: http.http2.stream_window_bytes,
         connection_window_bytes: http.http2.connection_window_bytes,
         idle_timeout: http.idle_timeout.max(http.first_request_timeout),
+        uses_bbr: limits.http3_uses_bbr,
     }
 }

@@ -27,7 +27,7 @@ pub use error::ListenError;
 pub use inherited::InheritedSockets;
 pub use rudy_observe::Owner;
 pub(crate) use udp::DatagramSockets;
-pub use udp::PassedDatagrams;
+pub use udp::{PassedDatagrams, UDP_RECEIVE_BYTES};
 
 /// Length of the queue of accepted connections for each socket. The kernel uses the smaller of this and
 /// `net.core.somaxconn`, which is 4096 by default. A burst of new connections then waits; dropped ones would

@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::Http3Socket;
 
 /// The size of the receive buffer, if the kernel permits it: as much as arrives in 30 ms at 1 Gbit/s, in which a worker may be busy.
-const RECEIVE_BYTES: usize = 4 * 1024 * 1024;
+pub const UDP_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The sockets of HTTP/3 of a listener.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ fn bind_one(address: SocketAddr, accepts_v4: bool, is_shared: bool) -> io::Resul
     }
     socket.set_reuse_port(is_shared)?;
     // The kernel takes at most its own limit.
-    socket.set_recv_buffer_size(RECEIVE_BYTES)?;
+    socket.set_recv_buffer_size(UDP_RECEIVE_BYTES)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }

@@ -1,5 +1,6 @@
 //! A connection over QUIC: its state machine, and its way to the endpoint.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,6 +32,11 @@ const SEGMENTS_MAX: usize = 40;
 /// The code of the end of a connection without an error (RFC 9114 §8.1).
 const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
+thread_local! {
+    /// The datagrams of a transmission.
+    static DATAGRAMS: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 /// What carries a connection over QUIC.
 pub(crate) struct Quic {
     /// 6 KiB. In a box of its own, it would be just above a size class of the allocator, whose next one has room for the rest of the task, too.
@@ -45,6 +51,8 @@ pub(crate) struct Quic {
     streams: u32,
     /// The next time at which the machine must be woken soon.
     soon: Option<Pin<Box<Sleep>>>,
+    /// The lost packets that are counted.
+    lost: u64,
     has_drained: bool,
 }
 
@@ -65,6 +73,7 @@ impl Quic {
             budget,
             streams: STREAMS_AT_FIRST,
             soon: None,
+            lost: 0,
             has_drained: false,
         }
     }
@@ -91,6 +100,13 @@ impl Quic {
         if let Some(bytes) = self.budget.release() {
             self.machine.set_send_window(bytes);
         }
+        self.count_lost();
+    }
+
+    /// Counts the packets that were lost since the last call.
+    fn count_lost(&mut self) {
+        let lost = self.machine.stats().path.lost_packets;
+        self.endpoint.counters().lost_packets.add(lost - std::mem::replace(&mut self.lost, lost));
     }
 
     /// Whether something has arrived that was not handled.
@@ -124,20 +140,26 @@ impl Quic {
 
     /// Sends the datagrams that are due. Returns how many bytes, and whether there may be more.
     pub(crate) fn transmit(&mut self, cx: &Context<'_>, now: Instant) -> (u64, bool) {
-        let (mut buffer, mut sent) = (Vec::new(), 0);
+        let mut buffer = DATAGRAMS.take();
+        let result = self.transmit_with(&mut buffer, cx, now);
+        DATAGRAMS.set(buffer);
+        self.exchange_events();
+        result
+    }
+
+    fn transmit_with(&mut self, buffer: &mut Vec<u8>, cx: &Context<'_>, now: Instant) -> (u64, bool) {
         let segments = self.endpoint.segments_max().min(SEGMENTS_MAX);
+        let mut sent = 0;
         for _ in 0..TRANSMITS_MAX {
             if self.endpoint.is_full(cx) {
                 return (sent, false);
             }
-            let Some(transmit) = self.machine.poll_transmit(now, segments, &mut buffer) else {
-                self.exchange_events();
+            let Some(transmit) = self.machine.poll_transmit(now, segments, buffer) else {
                 return (sent, false);
             };
             sent += transmit.size as u64;
-            self.endpoint.send(transmit, &mut buffer);
+            self.endpoint.send(transmit, buffer);
         }
-        self.exchange_events();
         (sent, true)
     }
 
@@ -180,6 +202,7 @@ impl Quic {
 impl Drop for Quic {
     /// A connection that ends with its server sends the end, if the socket has room.
     fn drop(&mut self) {
+        self.count_lost();
         if self.has_drained {
             return;
         }

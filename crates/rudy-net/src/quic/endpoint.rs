@@ -16,11 +16,12 @@ use rudy_quic::{Datagram, Ids, Place, Received};
 use rudy_runtime::clock;
 use tokio::runtime::Handle;
 
+use super::drops::Drops;
 use super::group::Group;
 use super::relay::Relay;
 use super::socket::Socket;
 use crate::listen::Http3Socket;
-use crate::worker::Counters;
+use crate::worker::{Http3Counters, Worker};
 
 /// Calls that receive before connections get their turn.
 const RECEIVE_CALLS: usize = 4;
@@ -44,6 +45,7 @@ pub(crate) struct Endpoint {
     place: Place,
     ids: Ids,
     group: Arc<Group>,
+    worker: Arc<Worker>,
     state: Mutex<State>,
     /// What polls the socket.
     runtime: Handle,
@@ -64,6 +66,7 @@ struct State {
     buffer: Vec<u8>,
     /// What other endpoints have received for this one.
     passed: Vec<Datagram>,
+    drops: Drops,
 }
 
 /// What the endpoint has received for a connection.
@@ -112,6 +115,7 @@ impl Endpoint {
         config: EndpointConfig,
         (place, ids): (Place, Ids),
         group: Arc<Group>,
+        worker: Arc<Worker>,
     ) -> io::Result<Self> {
         let socket = Socket::new(socket)?;
         let machine = quinn_proto::Endpoint::new(Arc::new(config), None, !socket.may_fragment(), None);
@@ -123,9 +127,10 @@ impl Endpoint {
             receiver: None,
             buffer: Vec::new(),
             passed: Vec::new(),
+            drops: Drops::default(),
         };
         let (runtime, is_read_elsewhere) = (Handle::current(), AtomicBool::new(false));
-        Ok(Self { socket, place, ids, group, state: Mutex::new(state), runtime, is_read_elsewhere })
+        Ok(Self { socket, place, ids, group, worker, state: Mutex::new(state), runtime, is_read_elsewhere })
     }
 
     /// Returns the address of the socket.
@@ -133,12 +138,16 @@ impl Endpoint {
         self.socket.local()
     }
 
+    /// Returns the counters of the worker.
+    pub(crate) fn counters(&self) -> &Http3Counters {
+        &self.worker.counters.http3
+    }
+
     /// Receives, once; `received` is a buffer. Calls `accept` for each new connection. Ready when connections should get their turn.
     pub(crate) fn poll_receive(
         &self,
         cx: &mut Context<'_>,
         received: &mut Received,
-        counters: &Counters,
         accept: &mut dyn FnMut(Incoming),
     ) -> Poll<io::Result<()>> {
         self.poll_unsent(cx);
@@ -146,19 +155,27 @@ impl Endpoint {
         for datagram in passed {
             self.handle(datagram, clock::now(), accept);
         }
-        let is_busy = self.poll_relays(cx, received, counters, accept);
+        let is_busy = self.poll_relays(cx, received, accept);
         if self.is_read_elsewhere.load(Ordering::Acquire) {
             return if is_busy { Poll::Ready(Ok(())) } else { Poll::Pending };
         }
         for _ in 0..RECEIVE_CALLS {
             let handle = |datagram, now| {
-                if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram, counters) {
+                self.counters().received_datagrams.add(1);
+                if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram, self.counters()) {
                     self.handle(datagram, now, accept);
                 }
             };
             std::task::ready!(self.socket.poll_receive(cx, received, handle))?;
+            self.count_drops();
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn count_drops(&self) {
+        let Some(socket) = self.socket.of_kernel() else { return };
+        let dropped = self.state.lock().drops.take(socket, clock::now());
+        self.counters().dropped_datagrams.add(dropped);
     }
 
     /// Receives what another process has read for this one. Returns whether there may be more.
@@ -166,7 +183,6 @@ impl Endpoint {
         &self,
         cx: &mut Context<'_>,
         received: &mut Received,
-        counters: &Counters,
         accept: &mut dyn FnMut(Incoming),
     ) -> bool {
         let Some(neighbour) = self.group.neighbour() else { return false };
@@ -175,8 +191,8 @@ impl Endpoint {
             for turn in 1..=RELAYED_MAX {
                 match relay.poll_receive(cx, received.buffer()) {
                     Poll::Ready(Ok(datagram)) => {
-                        if let Some(datagram) = self.group.pass_on(self.place, &self.ids, datagram, counters)
-                        {
+                        let own = self.group.pass_on(self.place, &self.ids, datagram, self.counters());
+                        if let Some(datagram) = own {
                             self.handle(datagram, clock::now(), accept);
                         }
                     }
@@ -245,7 +261,7 @@ impl Endpoint {
     /// Sends what is in the buffer. What the socket does not accept is dropped: the client sends its datagram again.
     fn respond(&self, state: &mut State, transmit: &Transmit) {
         let contents = state.buffer.get(..transmit.size).unwrap_or_default();
-        let _best_effort = self.socket.send(transmit, contents);
+        let _best_effort = self.try_send(transmit, contents);
     }
 
     /// Changes the state of the endpoint, and sends what `change` returns.
@@ -319,6 +335,12 @@ impl Endpoint {
         self.socket.segments_max()
     }
 
+    fn try_send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
+        let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
+        self.counters().sent_datagrams.add(transmit.size.div_ceil(segment) as u64);
+        self.socket.send(transmit, contents)
+    }
+
     /// Whether the socket accepts nothing now. If so, the task is woken when it does.
     pub(crate) fn is_full(&self, cx: &Context<'_>) -> bool {
         let mut state = self.state.lock();
@@ -334,7 +356,7 @@ impl Endpoint {
         let mut state = self.state.lock();
         let mut is_full = !state.unsent.is_empty();
         if !is_full {
-            let sent = self.socket.send(&transmit, &contents[..transmit.size]);
+            let sent = self.try_send(&transmit, &contents[..transmit.size]);
             // Other errors concern the address, or the network, which may recover.
             is_full = sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         }
@@ -361,7 +383,7 @@ impl Endpoint {
             let Poll::Ready(Ok(())) = self.socket.poll_writable(cx) else { return };
             let State { unsent, waiting, .. } = &mut *state;
             let is_sent = |(transmit, contents): &(Transmit, Vec<u8>)| {
-                let sent = self.socket.send(transmit, &contents[..transmit.size]);
+                let sent = self.try_send(transmit, &contents[..transmit.size]);
                 !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
             };
             let sent = unsent.iter().take_while(|unsent| is_sent(unsent)).count();

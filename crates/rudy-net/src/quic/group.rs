@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::neighbour::Neighbour;
 use super::relay::Relay;
 use crate::listen::DatagramSockets;
-use crate::worker::Counters;
+use crate::worker::Http3Counters;
 
 /// The endpoints of a listener, by their numbers.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Group {
         own: Place,
         ids: &Ids,
         datagram: Datagram,
-        counters: &Counters,
+        counters: &Http3Counters,
     ) -> Option<Datagram> {
         let place = Ids::destination(&datagram.bytes).and_then(|id| ids.place_of(id));
         let Some(place) = place.filter(|place| *place != own) else { return Some(datagram) };
@@ -69,7 +69,7 @@ impl Group {
         &self,
         places: (Place, Place),
         datagram: Datagram,
-        counters: &Counters,
+        counters: &Http3Counters,
     ) -> Option<Datagram> {
         let Some(neighbour) = self.neighbour() else { return Some(datagram) };
         match neighbour.pass(places, datagram, counters) {

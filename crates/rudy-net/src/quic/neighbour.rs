@@ -3,7 +3,7 @@
 use rudy_quic::{Datagram, Place};
 
 use super::relay::Relay;
-use crate::worker::Counters;
+use crate::worker::Http3Counters;
 
 /// Another process that shares the sockets of a listener.
 pub(crate) struct Neighbour {
@@ -41,7 +41,7 @@ impl Neighbour {
         &self,
         (own, place): (Place, Place),
         datagram: Datagram,
-        counters: &Counters,
+        counters: &Http3Counters,
     ) -> Result<Option<Datagram>, Datagram> {
         if place.generation != self.generation {
             return Ok(Some(datagram));
@@ -52,7 +52,8 @@ impl Neighbour {
         let Some(relay) = self.relays.get(usize::from(number)) else { return Ok(Some(datagram)) };
         match relay.pass(&datagram) {
             Ok(has_room) => {
-                let counter = if has_room { &counters.passed_datagrams } else { &counters.lost_datagrams };
+                let counter =
+                    if has_room { &counters.passed_datagrams } else { &counters.unpassed_datagrams };
                 counter.add(1);
                 Ok(None)
             }

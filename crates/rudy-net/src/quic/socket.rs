@@ -46,6 +46,14 @@ impl Socket {
         self.local
     }
 
+    /// Returns the socket, if it is one of the kernel.
+    pub(super) fn of_kernel(&self) -> Option<&UdpSocket> {
+        match &self.kind {
+            Kind::Kernel(socket, _) => Some(socket),
+            Kind::Other(_) => None,
+        }
+    }
+
     /// Duplicates it, for another process. `None` if that cannot have it.
     pub(super) fn duplicate(&self) -> io::Result<Option<Http3Socket>> {
         match &self.kind {

@@ -7,8 +7,8 @@ use rudy_config::{Diagnostics, Int, Location, Problem, Table};
 use rudy_net::engine::{self, Model};
 use rudy_pipeline::HandlerConfig;
 
-use super::Config;
 use super::values::EngineName;
+use super::{Config, CongestionControl};
 use crate::step_settings::StepsTable;
 
 /// The maximum linger timeout of engines with few threads, where a lingering connection occupies one of them.
@@ -86,6 +86,7 @@ impl Config {
             limits.linger_timeout = limits.linger_timeout.min(SCARCE_LINGER_TIME);
         }
         limits.http.body_bytes = self.body_bytes_max();
+        limits.http3_uses_bbr = self.http3_congestion == CongestionControl::Bbr;
         limits
     }
 

@@ -10,6 +10,7 @@ mod engine;
 mod fastcgi;
 mod handler;
 mod hints;
+pub(crate) mod http3;
 mod include;
 pub(crate) mod limits;
 mod listen;
@@ -47,6 +48,7 @@ use self::values::Addresses;
 use crate::step_settings::StepsTable;
 pub use engine::EngineOptions;
 pub use handler::HandlerTable;
+pub use http3::CongestionControl;
 pub(crate) use listen::conflicts as conflicting_addresses;
 pub use rudy_config::{Diagnostics, FilePath};
 pub use rudy_site_tls::acme::{AcmeTable, ChallengeName};
@@ -82,6 +84,10 @@ pub struct Config {
     /// Addresses of systemd and those with `proxy_protocol` do not have it, nor do engines other than `percore`. A site can switch it off.
     #[setting(default = true)]
     pub http3: bool,
+    /// The algorithm that decides how much HTTP/3 connections send: `cubic` (RFC 9438), or `bbr`, which reacts less to loss. That of
+    /// quinn-proto is experimental. A change is for new connections.
+    #[setting(default = CongestionControl::Cubic, example = "bbr")]
+    pub http3_congestion: CongestionControl,
     /// The settings of buffered bodies.
     #[setting(part)]
     pub buffer: BufferOptions,

@@ -16,6 +16,7 @@ use super::privileges::{RUNS_AS_ROOT, UserChange, is_root_by_default};
 use super::{conflicts, print};
 use crate::App;
 use crate::config::Config;
+use crate::config::http3::small_receive_buffer;
 use crate::config::tls::early_data_notice;
 use crate::named_pages;
 
@@ -58,7 +59,8 @@ fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
     };
     Diagnostics::all([made, start, conflicts, user])?;
     let root = is_root_by_default(&config).then(|| RUNS_AS_ROOT.to_owned());
-    Ok((config, root.into_iter().chain(lost).collect()))
+    let buffer = small_receive_buffer(&config);
+    Ok((config, root.into_iter().chain(buffer).chain(lost).collect()))
 }
 
 fn not_this_user(config: &Config, error: &io::Error) -> Result<(), Diagnostics> {

@@ -36,6 +36,7 @@ pub fn render(sources: &Sources<'_>, format: Format) -> String {
     out.sample("rudy_build_info", &[("version", env!("CARGO_PKG_VERSION")), ("engine", &engine)], 1);
     process::write(&mut out, metrics.start_time());
     connections(&mut out, metrics);
+    http3(&mut out, metrics);
     if let Some(requests) = metrics.requests_by_route() {
         write_requests(&mut out, &requests);
     }
@@ -91,7 +92,7 @@ fn connections(out: &mut Exposition, metrics: &Metrics) {
         }),
         (
             "rudy_http2_pauses_total",
-            "Pauses of HTTP/2 connections because all of them store too much of request bodies.",
+            "Pauses of HTTP/2 and HTTP/3 connections because all of them store too much of request bodies.",
             |counters| counters.paused.get(),
         ),
         ("rudy_received_bytes_total", "Bytes received from clients.", |counters| {
@@ -115,29 +116,39 @@ fn connections(out: &mut Exposition, metrics: &Metrics) {
     out.single(
         name,
         Kind::Gauge,
-        "Bytes of HTTP/2 request bodies that no handler has read.",
+        "Bytes of HTTP/2 and HTTP/3 request bodies that no handler has read.",
         http2_stored_bytes(),
     );
     let resumed = metrics.sum(|counters| counters.resumed_handshakes.get());
     let full = metrics.sum(|counters| counters.handshakes.get()).saturating_sub(resumed);
     let failed = metrics.sum(|counters| counters.failed_handshakes.get());
-    let (passed, lost) = (
-        metrics.sum(|counters| counters.passed_datagrams.get()),
-        metrics.sum(|counters| counters.lost_datagrams.get()),
-    );
-    let name = "rudy_http3_passed_datagrams_total";
-    out.begin(
-        name,
-        Kind::Counter,
-        "Datagrams for the other process of an upgrade, by whether it had room for them.",
-    );
-    for (result, count) in [("passed", passed), ("dropped", lost)] {
-        out.sample(name, &[("result", result)], count);
-    }
     out.begin("rudy_tls_handshakes_total", Kind::Counter, "TLS handshakes by their result.");
     for (result, count) in [("full", full), ("resumed", resumed), ("failed", failed)] {
         out.sample("rudy_tls_handshakes_total", &[("result", result)], count);
     }
+}
+
+/// Writes the counters of HTTP/3.
+fn http3(out: &mut Exposition, metrics: &Metrics) {
+    let sum = |count| metrics.sum(count);
+    let connections = sum(|counters| counters.http3.connections.get());
+    let help = "HTTP/3 connections whose handshake was completed.";
+    out.single("rudy_http3_connections_total", Kind::Counter, help, connections);
+    let help = "Clients that first had to show that they receive at their address (Retry).";
+    out.single("rudy_http3_retries_total", Kind::Counter, help, sum(|counters| counters.http3.retries.get()));
+    let name = "rudy_http3_datagrams_total";
+    out.begin(name, Kind::Counter, "UDP datagrams by what became of them.");
+    for (result, count) in [
+        ("received", sum(|counters| counters.http3.received_datagrams.get())),
+        ("sent", sum(|counters| counters.http3.sent_datagrams.get())),
+        ("dropped", sum(|counters| counters.http3.dropped_datagrams.get())),
+        ("passed_on", sum(|counters| counters.http3.passed_datagrams.get())),
+        ("not_passed_on", sum(|counters| counters.http3.unpassed_datagrams.get())),
+    ] {
+        out.sample(name, &[("result", result)], count);
+    }
+    let lost = sum(|counters| counters.http3.lost_packets.get());
+    out.single("rudy_http3_lost_packets_total", Kind::Counter, "Sent packets that were lost.", lost);
 }
 
 /// Writes the counters of requests by route.

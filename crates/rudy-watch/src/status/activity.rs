@@ -122,6 +122,7 @@ impl Activity {
             rejected: sum(|worker| worker.counters.rejected.get()),
             sent_bytes: sum(|worker| worker.counters.sent_bytes.get()),
             received_bytes: sum(|worker| worker.counters.received_bytes.get()),
+            dropped_datagrams: sum(|worker| worker.counters.http3.dropped_datagrams.get()),
             connections,
             busy_workers,
             active_requests,

@@ -220,7 +220,7 @@ impl Multiplex for Protocol {
         }
         match raw {
             Some(RawPiece::Bytes(bytes)) => self.queue(stream, bytes),
-            Some(RawPiece::Frames(frames)) => self.queue(stream, frames.store()),
+            Some(RawPiece::Frames(frames)) => self.queue(stream, frames.into_bytes()),
             // With a layout, files are copied, and nothing is piped to QUIC.
             Some(RawPiece::File(_) | RawPiece::Pipe(_)) | None => {}
         }

@@ -46,12 +46,19 @@ fn summary(report: &StatusReport, rates: Rates) -> String {
             "busy         workers without a response within 1 s: {numbers}; their requests are the last known ones\n"
         ),
     };
+    let dropped = match report.dropped_datagrams {
+        0 => String::new(),
+        dropped => format!(
+            "dropped      {} by the kernel: a receive buffer was full\n",
+            counted(dropped, "datagram")
+        ),
+    };
     format!(
         "rudy {}, process {}, up {}\n\
          requests     {}  {} in total, {} rejected\n\
          traffic      {} sent, {} received\n\
          connections  {} open: {} idle, {} in a TLS handshake\n\
-         active       {}: {}\n{busy}",
+         active       {}: {}\n{dropped}{busy}",
         visible(&report.version),
         report.pid,
         rough(Duration::from_millis(report.uptime_ms)),
@@ -214,6 +221,7 @@ mod tests {
             rejected: 1,
             sent_bytes: 20_000_000,
             received_bytes: 10_000,
+            dropped_datagrams: 17,
             busy_workers: vec![2, 3],
             connections: Connections {
                 open: 412,
@@ -247,6 +255,7 @@ requests     1,234/s  12,340 in total, 1 rejected
 traffic      1.91 MiB/s sent, 1,000 B/s received
 connections  412 open: 386 idle, 2 in a TLS handshake
 active       24 requests: 1 receiving, 23 waiting, 0 sending, 0 in tunnels
+dropped      17 datagrams by the kernel: a receive buffer was full
 busy         workers without a response within 1 s: 2, 3; their requests are the last known ones
 
    ID     AGE  PHASE      CLIENT               IN  OUT  REQUEST{0}UPSTREAM
