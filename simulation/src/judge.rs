@@ -217,6 +217,12 @@ impl Judge {
         self.state.lock().excuses.contains(&Excuse::Clock)
     }
 
+    /// Returns whether the authority has misbehaved, and the wall clock of the server was set: pauses after failures may last longer then.
+    #[must_use]
+    pub fn has_long_pauses(&self) -> bool {
+        self.has_set_clock() && self.state.lock().excuses.contains(&Excuse::Authority)
+    }
+
     /// Returns the faults.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
