@@ -54,6 +54,8 @@ pub enum Excuse {
     Application(Route),
     /// The authority that signs certificates misbehaves: only an excuse for a certificate.
     Authority,
+    /// The wall clock of the server was set: only an excuse for a certificate, and for the time of its order.
+    Clock,
 }
 
 /// A kind of event. All pairs of kinds occur together in some runs.
@@ -189,7 +191,7 @@ impl Judge {
         let concerns = |excuse: &Excuse| match excuse {
             Excuse::Network => true,
             Excuse::Application(of) => route == Some(*of),
-            Excuse::Authority => false,
+            Excuse::Authority | Excuse::Clock => false,
         };
         let is_occupied = state.are_connections_few && route.is_some_and(|of| state.occupied.contains(&of));
         was_down || is_occupied || state.excuses.iter().any(concerns)
@@ -205,7 +207,20 @@ impl Judge {
 
     /// Returns whether the server may not have got a certificate since this time.
     pub fn is_certificate_excused(&self, since: Instant) -> bool {
-        self.state.lock().excuses.contains(&Excuse::Authority) || self.is_excused(since, None)
+        let is_excuse = |excuse| self.state.lock().excuses.contains(excuse);
+        [Excuse::Authority, Excuse::Clock].iter().any(is_excuse) || self.is_excused(since, None)
+    }
+
+    /// Returns whether the wall clock of the server was set.
+    #[must_use]
+    pub fn has_set_clock(&self) -> bool {
+        self.state.lock().excuses.contains(&Excuse::Clock)
+    }
+
+    /// Returns whether the authority has misbehaved, and the wall clock of the server was set: pauses after failures may last longer then.
+    #[must_use]
+    pub fn has_long_pauses(&self) -> bool {
+        self.has_set_clock() && self.state.lock().excuses.contains(&Excuse::Authority)
     }
 
     /// Returns the faults.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use rudy_runtime::{Entered, inside};
@@ -15,9 +16,9 @@ use tokio::time::{Instant, sleep};
 use crate::cached::Cached;
 use crate::content::content;
 use crate::disk::{Death, DiskConditions};
-use crate::judge::{Judge, Kind};
+use crate::judge::{Excuse, Judge, Kind};
 use crate::network::SimNetwork;
-use crate::process::Process;
+use crate::process::{ClockError, Process};
 use crate::request;
 use crate::settings::Settings;
 use crate::tls::authority::{Authority, ISSUER, Reached};
@@ -28,6 +29,13 @@ const GRACE: Duration = Duration::from_mins(5);
 
 /// How long both processes live after an upgrade, at least.
 const TAKEOVER_PERIOD: Duration = Duration::from_secs(1);
+
+/// How wrong the wall clock is at most, in seconds.
+const CLOCK_ERROR_S: i64 = 3 * 60 * 60;
+
+/// After this time, the server has noticed that its wall clock was set: it computes the time of renewal each hour, and orders a
+/// certificate that has expired already an hour after the last one.
+const CLOCK_NOTICED: Duration = Duration::from_mins(65);
 
 /// Longer than any timeout of the server.
 const QUIET: Duration = Duration::from_mins(15);
@@ -53,6 +61,8 @@ pub(crate) struct Operator {
     pub(crate) pause_max: Duration,
     /// What signs the certificate of the server, if it has TLS.
     pub(crate) authority: Option<Arc<Authority>>,
+    /// By how much the wall clock of the server is wrong.
+    clock_error: &'static ClockError,
     /// The response cache.
     cached: Cached,
     current: Option<Running>,
@@ -87,11 +97,13 @@ pub(crate) enum Action {
     Purge,
     /// Lets the disk of the cache fail, or work again.
     ChangeDisk,
+    /// Sets the wall clock of the machine of the server, wrong or right.
+    SetClock,
 }
 
 impl Action {
     /// All actions.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Reload,
         Self::ReloadBroken,
         Self::Upgrade,
@@ -100,6 +112,7 @@ impl Action {
         Self::PowerFailure,
         Self::Purge,
         Self::ChangeDisk,
+        Self::SetClock,
     ];
 }
 
@@ -114,6 +127,8 @@ impl Operator {
         (authority, pause_max): (Option<Arc<Authority>>, Duration),
     ) -> Self {
         let (current, retiring, processes) = (None, JoinSet::new(), Vec::new());
+        // Never freed: the processes refer to it, and a run has one.
+        let clock_error = Box::leak(Box::new(ClockError::new(0)));
         Self {
             network,
             judge,
@@ -124,6 +139,7 @@ impl Operator {
             actions,
             pause_max,
             authority,
+            clock_error,
             cached,
             current,
             retiring,
@@ -191,7 +207,7 @@ impl Operator {
                 Action::Crash | Action::PowerFailure => self.judge.happens(Kind::Crash),
                 Action::Purge => self.judge.happens(Kind::Purge),
                 Action::ChangeDisk => self.judge.happens(Kind::Disk),
-                Action::ReloadBroken | Action::Restart => {}
+                Action::ReloadBroken | Action::Restart | Action::SetClock => {}
             }
             match action {
                 Action::Reload => self.reload(true).await,
@@ -202,6 +218,11 @@ impl Operator {
                 Action::PowerFailure => self.crash(Death::PowerFailure).await,
                 Action::Purge => self.purge().await,
                 Action::ChangeDisk => self.cached.disk.change(&mut self.random),
+                Action::SetClock => {
+                    let is_right = self.random.u32(..3) == 0;
+                    let error = self.random.i64(-CLOCK_ERROR_S..CLOCK_ERROR_S);
+                    self.set_clock(if is_right { 0 } else { error });
+                }
             }
         }
     }
@@ -211,12 +232,18 @@ impl Operator {
         while self.retiring.join_next().await.is_some() {
             self.serve_http3().await;
         }
+        if self.clock_error.load(Ordering::Relaxed) != 0 {
+            self.set_clock(0);
+        }
         // A store tries for as long as its disk fails.
         self.cached.disk.set(DiskConditions::default());
         if let Some(authority) = &self.authority {
             authority.recover();
             // Ends the pauses after failures.
             self.reload(true).await;
+            if self.judge.has_set_clock() {
+                sleep(CLOCK_NOTICED).await;
+            }
         }
         let Some(running) = self.current.take() else { return };
         let polls = running.process.polls();
@@ -233,7 +260,7 @@ impl Operator {
             0 => {}
             count => self.judge.fault(format!("without clients, the server has {count} connections")),
         }
-        if let Some(authority) = &self.authority {
+        if let Some(authority) = self.authority.as_ref().filter(|_| !self.judge.has_long_pauses()) {
             authority.check_server().await;
         }
         if stop(self.network, &self.judge, running, Duration::from_secs(5)).await > 0 {
@@ -251,7 +278,7 @@ impl Operator {
 
     async fn start_process(&mut self, inherited: Vec<rudy_net::listen::Listener>) -> Option<Running> {
         let (instant, date) = self.start;
-        let process = Process::new(self.random.fork(), (instant.into_std(), date));
+        let process = Process::new(self.random.fork(), (instant.into_std(), date), self.clock_error);
         self.processes.push(process);
         self.cached.disk.repair();
         let file = self.file();
@@ -324,6 +351,15 @@ impl Operator {
                 authority.process_ended();
             }
         });
+    }
+
+    /// Sets the wall clock of the server, which is wrong by `error` seconds from now on. All others have the right time.
+    fn set_clock(&mut self, error: i64) {
+        let before = self.clock_error.swap(error, Ordering::Relaxed);
+        self.trace.tell(&format!("operator: the wall clock is set by {} s", error - before));
+        // Certificates that are valid for minutes expire, or are not yet valid, by that clock.
+        self.judge.excuse(Excuse::Clock);
+        self.cached.ledger.clock_is_set(error - before);
     }
 
     /// An old process has ended, and with it its use of the port.

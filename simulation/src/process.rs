@@ -1,5 +1,6 @@
 //! A simulated process: what the server asks for the time, chance and tasks.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -40,14 +41,23 @@ pub(crate) struct Process {
     polls: Mutex<Polls>,
     /// The times of both clocks at the start of the simulation.
     start: (Instant, SystemTime),
+    /// By how much the wall clock of the machine is wrong.
+    error: &'static ClockError,
 }
+
+/// By how many seconds a wall clock is ahead, or behind if it is negative.
+pub(crate) type ClockError = AtomicI64;
 
 impl Process {
     /// Creates a process whose chance is that of `random`. It is never freed: its tasks refer to it, and a run has a few.
     #[must_use]
-    pub(crate) fn new(random: fastrand::Rng, start: (Instant, SystemTime)) -> &'static Self {
+    pub(crate) fn new(
+        random: fastrand::Rng,
+        start: (Instant, SystemTime),
+        error: &'static ClockError,
+    ) -> &'static Self {
         let polls = Mutex::new(Polls::new(start.0));
-        Box::leak(Box::new(Self { random: Mutex::new(random), tasks: Mutex::default(), polls, start }))
+        Box::leak(Box::new(Self { random: Mutex::new(random), tasks: Mutex::default(), polls, start, error }))
     }
 
     /// Returns how often tasks have been polled.
@@ -73,7 +83,10 @@ impl Simulation for Process {
 
     fn utc(&self) -> SystemTime {
         let (start, date) = self.start;
-        date + self.now().saturating_duration_since(start)
+        let right = date + self.now().saturating_duration_since(start);
+        let error = self.error.load(Ordering::Relaxed);
+        let size = Duration::from_secs(error.unsigned_abs());
+        if error < 0 { right - size } else { right + size }
     }
 
     fn random(&self) -> u64 {

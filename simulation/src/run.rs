@@ -16,7 +16,7 @@ use crate::cached::{Cached, CachedClient, Ledger};
 use crate::client::Client;
 use crate::disk::SimDisk;
 use crate::http2_client::Http2Client;
-use crate::http3::Http3Client;
+use crate::http3::{Http3Attacker, Http3Client};
 use crate::judge::{Counts, Excuse, Judge, Kind};
 use crate::network::{Conditions, DatagramConditions, SimNetwork};
 use crate::operator::{Action, Operator};
@@ -200,6 +200,7 @@ impl<'f> World<'f> {
             }
             if self.reduction.without_clients & (1 << number) == 0 {
                 match kind {
+                    8.. if is_over_quic => clients.spawn(Http3Attacker(client).run()),
                     _ if is_over_quic => clients.spawn(Http3Client(client).run()),
                     0..4 => clients.spawn(client.run()),
                     4..8 => clients.spawn(Http2Client(client).run()),

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header};
@@ -51,7 +51,7 @@ pub(crate) struct Https {
     exchange: Arc<dyn Exchange>,
     config: Arc<ClientConfig>,
     /// When the authority wants the next request, according to its last error response.
-    retry_at: Arc<Mutex<Option<SystemTime>>>,
+    retry_at: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Https {
@@ -76,7 +76,7 @@ impl Https {
     /// names: most limits are those of an account.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let time = (*self.retry_at.lock().unwrap_or_else(PoisonError::into_inner))?;
-        time.duration_since(clock::utc()).ok().map(|after| after.min(RETRY_AFTER_MAX))
+        time.checked_duration_since(clock::now())
     }
 }
 
@@ -158,11 +158,13 @@ fn explain(response: &Response<Bytes>) -> Result<(), Error> {
     Err(Error::Other(format!("it responded with {}", response.status()).into()))
 }
 
-/// Returns the time in `Retry-After`: seconds, or a date (RFC 9110 §10.2.3).
-fn retry_at(response: &Response<Bytes>) -> Option<SystemTime> {
+/// Returns the time in `Retry-After`: seconds, or a date (RFC 9110 §10.2.3). It is that of the monotonic clock: a wall clock that is set back
+/// must not extend it.
+fn retry_at(response: &Response<Bytes>) -> Option<Instant> {
     let value = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    match value.parse() {
-        Ok(seconds) => clock::utc().checked_add(Duration::from_secs(seconds)),
-        Err(_) => httpdate::parse_http_date(value).ok(),
-    }
+    let after = match value.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(clock::utc()).ok()?,
+    };
+    Some(clock::now() + after.min(RETRY_AFTER_MAX))
 }

@@ -1,5 +1,5 @@
-//! A network that is not the kernel's: a simulation puts its own in the place of listeners, of datagrams, of connections to upstreams, and of their
-//! names.
+//! A network that is not the kernel's: a simulation puts its own in the place of listeners, of sockets for datagrams, of connections to
+//! upstreams, and of their names.
 
 use std::cell::Cell;
 use std::fmt::Debug;

@@ -33,6 +33,8 @@ pub(crate) struct Ledger {
 struct State {
     fetches: Vec<Fetch>,
     purges: Vec<Purged>,
+    /// When the wall clock of the server was set, and by how many seconds, which are negative if it was set back.
+    clock_steps: Vec<(Duration, i64)>,
     changes: Vec<Purged>,
     /// The number of old processes that finish their requests.
     takeovers: u32,
@@ -224,6 +226,22 @@ impl Ledger {
         state.known_since = now;
     }
 
+    /// The wall clock of the server was set by a number of seconds.
+    pub(crate) fn clock_is_set(&self, by: i64) {
+        let now = self.now();
+        self.state.lock().clock_steps.push((now, by));
+    }
+
+    /// Returns by how much the wall clock was set back since a time, shortly before which a response may have been on its way, and by how
+    /// much it was ever set forward: a clock that was wrong at that time finds the `Date` of a response too old.
+    fn clock_steps(&self, time: Duration) -> [Duration; 2] {
+        let state = self.state.lock();
+        let seconds = |by: i64| Duration::from_secs(u64::try_from(by).unwrap_or(0));
+        let later = state.clock_steps.iter().filter(|(at, _)| *at + INACCURACY >= time);
+        let forward = state.clock_steps.iter().map(|(_, by)| seconds(*by)).sum();
+        [later.map(|(_, by)| seconds(-by)).sum(), forward]
+    }
+
     pub(super) fn tell(&self, text: &str) {
         self.trace.tell(text);
     }
@@ -244,7 +262,7 @@ impl Ledger {
         };
         let why = [
             identity(answer, &fetch),
-            freshness(answer, &fetch),
+            freshness(answer, &fetch, self.clock_steps(fetch.at)),
             self.purge(answer, &fetch),
             representation(answer, &fetch),
         ];
@@ -286,10 +304,11 @@ fn identity(answer: &Answer<'_>, fetch: &Fetch) -> Result<(), String> {
     Ok(())
 }
 
-/// A response is no older than its origin permits, and tells its age.
-fn freshness(answer: &Answer<'_>, fetch: &Fetch) -> Result<(), String> {
+/// A response is no older than its origin permits, and tells its age. Stored responses have the time of the wall clock, so that their ages
+/// hold across restarts: a response may be older by what that clock was set back since, and say more by what it was set forward.
+fn freshness(answer: &Answer<'_>, fetch: &Fetch, [back, forward]: [Duration; 2]) -> Result<(), String> {
     let Rules { lifetime, stale_while_revalidate, stale_if_error, .. } = answer.item.rules();
-    let age = answer.sent.saturating_sub(fetch.at);
+    let age = answer.sent.saturating_sub(fetch.at).saturating_sub(back);
     let permitted = Duration::from_secs(lifetime + stale_while_revalidate.max(stale_if_error));
     if age > permitted + INACCURACY {
         return Err(format!("it is {age:?} old"));
@@ -298,7 +317,7 @@ fn freshness(answer: &Answer<'_>, fetch: &Fetch) -> Result<(), String> {
     if told + INACCURACY < age {
         return Err(format!("it is {age:?} old, and says {told:?}"));
     }
-    if told > answer.received.saturating_sub(fetch.at) + Duration::from_mins(2) {
+    if told > answer.received.saturating_sub(fetch.at) + forward + Duration::from_mins(2) {
         return Err(format!("it cannot be {told:?} old"));
     }
     Ok(())

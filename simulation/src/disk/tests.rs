@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::content::content;
-use crate::process::Process;
+use crate::process::{ClockError, Process};
 
 /// A machine with a disk, and a process on it.
 struct Machine {
@@ -34,7 +34,7 @@ impl Machine {
     /// Starts a process.
     fn start(&mut self) -> (Store, &'static Process) {
         let start = (Instant::now().into_std(), std::time::SystemTime::UNIX_EPOCH);
-        let process = Process::new(self.random.fork(), start);
+        let process = Process::new(self.random.fork(), start, Box::leak(Box::new(ClockError::new(0))));
         let _inside = Entered::new(process);
         let store = Store::open(Options { memory_bytes: 0, ..Options::new(self.cache()) }).unwrap();
         assert!(store.is_writer());

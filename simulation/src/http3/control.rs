@@ -11,7 +11,7 @@ use super::wire;
 /// Those of both sides.
 #[derive(Default)]
 pub(super) struct Control {
-    own: Vec<StreamId>,
+    pub(super) own: Vec<StreamId>,
     /// What the server has sent on each stream: its type, once it is known, and what is not parsed.
     incoming: BTreeMap<StreamId, (Option<u64>, Vec<u8>)>,
     pub(super) has_settings: bool,

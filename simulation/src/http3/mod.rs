@@ -1,6 +1,7 @@
 //! A client that speaks HTTP/3, with several requests at a time. QUIC is another side of the server's library; frames and field sections
 //! are the world's own.
 
+mod attacker;
 mod carrier;
 mod connection;
 mod control;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use rudy_quic::quinn_proto::ConnectionError;
 use tokio::time::{Instant, timeout};
 
+pub(crate) use self::attacker::Http3Attacker;
 use self::carrier::Carrier;
 use self::connection::{Connection, End, STAY_TIME, Use};
 use self::exchange::{Behaviour, Exchange, Failure, State};

@@ -253,7 +253,7 @@ impl Authority {
         if let Some((fetched, _, lifetime)) = fetched {
             let age = fetched.elapsed();
             let is_due = age >= lifetime / 3;
-            if !is_due && !self.judge.is_excused(fetched, None) {
+            if !is_due && !self.judge.has_set_clock() && !self.judge.is_excused(fetched, None) {
                 self.judge.fault(format!("a certificate was ordered {age:?} after the last one"));
             }
             if age >= lifetime && !self.judge.is_certificate_excused(fetched) {

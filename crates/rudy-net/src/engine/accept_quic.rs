@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use rudy_quic::quinn_proto::{self, EndpointConfig, Incoming, ServerConfig};
 use rudy_quic::{Ids, Keys, Place, Received, ServerCrypto, TokenTime, Transport};
-use rudy_runtime::{clock, random};
+use rudy_runtime::{clock, is_planted, lose, random};
 use rudy_service::{Limits, LocalAddress, Peer, Service};
 use rudy_tls::ClientHello;
 use tokio::sync::watch;
@@ -193,6 +193,9 @@ impl<S: ServiceSource> Future for Connection<S> {
         let Self { serving, open } = &mut *self;
         if open.is_some() {
             ready!(serving.poll_open(cx));
+            if is_planted("a connection over QUIC that keeps its place") {
+                lose(open.take());
+            }
             *open = None;
         }
         serving.poll_closed(cx)

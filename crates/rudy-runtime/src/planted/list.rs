@@ -25,6 +25,9 @@ pub const FAULTS: &[&str] = &[
     "a new certificate that is not used",
     "a lock that two processes have",
     "a challenge that is not answered",
+    "a stream over QUIC that is not told of room",
+    "an end over QUIC before the last response has arrived",
+    "a connection over QUIC that keeps its place",
     // Fixes of the past, reverted: the comments name the commits.
     // 81f5c8be: requests that are not safe went to an application again when a kept connection had ended.
     "a request that is repeated although it must not be",

@@ -1,7 +1,7 @@
 //! Keeps the certificate for one name valid.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rudy_acme::{
     Authority, Challenge, ChallengeKind, Failure, Order, Publish, Published, RenewalWindow, renewal_time,
@@ -32,7 +32,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_mins(20);
 
 /// Keeps the certificate for a name valid until the task is aborted.
 pub(super) async fn keep(name: String, kinds: Vec<ChallengeKind>, shared: Arc<Shared>) {
-    let (attempts, share, earliest) = (Attempts::default(), random::share(), SystemTime::UNIX_EPOCH);
+    let (attempts, share, earliest) = (Attempts::default(), random::share(), clock::now());
     Keeper { name, kinds, shared, attempts, window: None, share, earliest }.run().await;
 }
 
@@ -45,8 +45,8 @@ struct Keeper {
     window: Option<Advice>,
     /// The point in the time of renewal, from 0 to 1.
     share: f64,
-    /// When the next renewal may be, whatever the authority says.
-    earliest: SystemTime,
+    /// When the next renewal may be, whatever the authority says, and however the wall clock is set.
+    earliest: Instant,
 }
 
 /// What an authority has said about a certificate.
@@ -108,7 +108,8 @@ impl Keeper {
         if is_planted("a certificate that expires before it is renewed") {
             return not_after;
         }
-        renewal_time(certificate.not_before, not_after, window, self.share).max(self.earliest)
+        let pause = self.earliest.saturating_duration_since(clock::now());
+        renewal_time(certificate.not_before, not_after, window, self.share).max(clock::utc() + pause)
     }
 
     async fn ask_for_window(&self, certificate: &Certificate) -> Result<Option<RenewalWindow>, Failure> {
@@ -177,7 +178,7 @@ impl Keeper {
         if let Some(certificate) = self.stored() {
             let now = clock::utc();
             let left = certificate.not_after.duration_since(now).unwrap_or_default();
-            self.earliest = now + pause_after_order(left);
+            self.earliest = clock::now() + pause_after_order(left);
             self.shared.errors.notice(&format!(
                 "got a certificate for {} from {}, valid until {}",
                 self.name,

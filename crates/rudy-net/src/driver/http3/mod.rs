@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rudy_http::h3::{ConnectionError, ErrorCode, Own, ServerConnection};
 use rudy_quic::quinn_proto::StreamId;
 use rudy_quic::streams;
+use rudy_runtime::is_planted;
 use rudy_service::{EndReason, Service, ServiceSource};
 
 use self::protocol::Protocol;
@@ -70,7 +71,9 @@ impl Http3 {
     fn is_idle(&self, quic: &mut Quic) -> bool {
         let protocol = &self.streams.protocol;
         let is_done = protocol.machine.is_idle() && self.streams.is_empty() && !protocol.has_output();
-        is_done && quic.machine.streams().send_streams() <= self.own.iter().flatten().count()
+        let is_early = is_planted("an end over QUIC before the last response has arrived");
+        let is_acknowledged = quic.machine.streams().send_streams() <= self.own.iter().flatten().count();
+        is_done && (is_acknowledged || is_early)
     }
 
     /// Handles what has arrived, and responds. Returns why the connection ends.

@@ -9,6 +9,7 @@ use http::{HeaderMap, StatusCode};
 use rudy_http::h3::{ErrorCode, ServerConnection, StreamEnd};
 use rudy_message::{DateLine, LengthError, Rejection, ResponseHead};
 use rudy_quic::streams::{self, Outgoing};
+use rudy_runtime::is_planted;
 use rudy_service::EndReason;
 
 use crate::driver::framing::Layout;
@@ -48,7 +49,7 @@ impl Protocol {
 
     /// QUIC accepts more of a stream.
     pub(super) fn note_writable(&mut self, stream: StreamId) {
-        if self.outputs.contains_key(&stream) {
+        if self.outputs.contains_key(&stream) && !is_planted("a stream over QUIC that is not told of room") {
             self.changed.push(stream);
         }
     }
