@@ -13,7 +13,8 @@ use rudy_service::Peer;
 use rudy_tls::Tls;
 use tokio::time::Sleep;
 
-use super::endpoint::{Deliveries, Endpoint};
+use super::deliveries::Deliveries;
+use super::endpoint::Endpoint;
 use super::send_budget::SendBudget;
 
 /// The timers of the worker have a resolution of 10 ms. Acknowledgements and the pace of packets need an earlier one.

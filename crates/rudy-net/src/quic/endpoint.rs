@@ -16,6 +16,7 @@ use rudy_quic::{Datagram, Ids, Place, Received};
 use rudy_runtime::clock;
 use tokio::runtime::Handle;
 
+use super::deliveries::Deliveries;
 use super::drops::Drops;
 use super::group::Group;
 use super::relay::Relay;
@@ -35,9 +36,6 @@ const RELAYED_MAX: usize = 64;
 
 /// Datagrams that were received by other endpoints, and wait. When there are more, they are dropped.
 const PASSED_MAX: usize = 1024;
-
-/// Datagrams that wait for their connection, such as for the turn of its handshake. When there are more, they are dropped.
-const ARRIVED_MAX: usize = 512;
 
 /// What the connections of a worker share.
 pub(crate) struct Endpoint {
@@ -67,45 +65,6 @@ struct State {
     /// What other endpoints have received for this one.
     passed: Vec<Datagram>,
     drops: Drops,
-}
-
-/// What the endpoint has received for a connection.
-#[derive(Default)]
-pub(crate) struct Deliveries(Mutex<Arrived>);
-
-#[derive(Default)]
-struct Arrived {
-    events: Vec<ConnectionEvent>,
-    waker: Option<Waker>,
-}
-
-impl Deliveries {
-    /// Takes what has arrived. The task is woken when there is more.
-    pub(crate) fn take(&self, cx: &Context<'_>) -> Vec<ConnectionEvent> {
-        let mut arrived = self.0.lock();
-        match &mut arrived.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            None => arrived.waker = Some(cx.waker().clone()),
-        }
-        std::mem::take(&mut arrived.events)
-    }
-
-    /// Whether something has arrived.
-    pub(crate) fn has_arrived(&self) -> bool {
-        !self.0.lock().events.is_empty()
-    }
-
-    fn push(&self, event: ConnectionEvent) {
-        let mut arrived = self.0.lock();
-        if arrived.events.len() < ARRIVED_MAX {
-            arrived.events.push(event);
-        }
-        let waker = arrived.waker.take();
-        drop(arrived);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
 }
 
 impl Endpoint {
@@ -298,7 +257,7 @@ impl Endpoint {
     }
 
     /// Adds a connection. Returns what will arrive for it.
-    pub(crate) fn add(&self, handle: ConnectionHandle) -> Arc<Deliveries> {
+    pub(super) fn add(&self, handle: ConnectionHandle) -> Arc<Deliveries> {
         let mut state = self.state.lock();
         if state.by_handle.len() <= handle.0 {
             state.by_handle.resize(handle.0 + 1, None);

@@ -1,6 +1,7 @@
 //! QUIC: an endpoint for each worker, whose socket all of its connections share.
 
 mod connection;
+mod deliveries;
 mod drops;
 mod endpoint;
 mod group;
