@@ -262,6 +262,31 @@ fn a_client_that_opens_no_window_loses_its_stream_and_no_other() {
     assert_eq!(connection.response(3).text(), "hello");
 }
 
+/// A stream waits for its next chunk while another response fills the socket.
+#[test]
+fn streams_go_on_when_a_client_reads_again() {
+    let server = Server::config(
+        "listen = '127.0.0.1:0,h2c'\n[[site]]\nroute = [{ path = '/large', files = '.' },\n\
+         { path = '/ticks', stream = { interval = '10ms', count = 60, queue = 1000, format = 'sse' } }]\n",
+    );
+    server.path().write("large", vec![7; 64 << 20]);
+    let mut connection = Http2Connection::open(server.address(), &[(4, 0x7fff_ffff)]);
+    connection.open_window(0, 0x7000_0000);
+    let streams: Vec<_> = (0..20).map(|number| 1 + 2 * number).collect();
+    for stream in &streams {
+        connection.get(*stream, "/ticks");
+    }
+    // It is sent after what is there of the streams, whose requests came first.
+    connection.get(41, "/large");
+    let mut before = 0;
+    wait_until("nothing more has room", || {
+        let unread = rustix::io::ioctl_fionread(connection.socket()).unwrap();
+        unread > 0 && std::mem::replace(&mut before, unread) == unread
+    });
+    let responses = connection.responses(&streams);
+    assert!(responses.iter().all(|response| response.text().contains("60")));
+}
+
 #[test]
 fn urgent_responses_overtake_others() {
     let server = Server::build().files(&[("large", &vec![7; 64 << 20]), ("small", b"hello")]);

@@ -189,7 +189,8 @@ impl<M: Multiplex> Streams<M> {
     /// client stops to read.
     fn read_ahead(&mut self, was_blocked: bool, poll_cx: &mut PollContext<'_, '_>, out: &mut BytesMut) {
         let is_blocked = self.protocol.has_queued();
-        let waits = |exchange: &Exchange| is_blocked || exchange.pace.is_waiting();
+        // Not a body that waits for its source: nothing would poll it again when the client reads.
+        let waits = |exchange: &Exchange| is_blocked && exchange.is_queued || exchange.pace.is_waiting();
         let mut streams = self.exchanges.changed(waits);
         if is_blocked && !was_blocked {
             streams.extend(self.exchanges.queued());
