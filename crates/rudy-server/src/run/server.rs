@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -164,8 +164,10 @@ impl Server {
                 "sockets passed by the service manager are not used: no `listen` address is `systemd`";
             self.serving.context.errors.notice(unused);
         }
-        // A failure to print is not a reason to stop.
-        let _ = announce::announce(&mut io::stderr().lock(), &self.options, &self.serving.config, &listening);
+        // Written at once, so that no line of the log is in the middle of another. A failure to print is not a reason to stop.
+        let mut text = Vec::new();
+        let _ = announce::announce(&mut text, &self.options, &self.serving.config, &listening)
+            .and_then(|()| io::stderr().write_all(&text));
         self.report_ready();
         self.serving.context.renew(&mut self.renewals, &self.serving.config);
         Ok(())
