@@ -302,11 +302,13 @@ fn objects_leave_when_the_space_shrinks() {
     assert_eq!((store.stats().objects, store.stats().memory_objects), (20, 0));
     assert_eq!(files(&folder).len(), 20);
     store.resize(all, 1 << 20);
-    for number in 0..100 {
-        put(&store, &key(&format!("/{number}")), stored(&[], &[]), &body(number, 10));
+    // The space grows in the background: until then, objects leave.
+    while store.stats().objects < 100 {
+        for number in 0..100 {
+            put(&store, &key(&format!("/{number}")), stored(&[], &[]), &body(number, 10));
+        }
     }
-    let Stats { objects, memory_objects, .. } = store.stats();
-    assert_eq!((objects, memory_objects), (100, 100));
+    assert_eq!(store.stats().memory_objects, 100);
 }
 
 #[test]
