@@ -1,5 +1,7 @@
 //! The metadata of a stored response.
 
+use std::time::Duration;
+
 use http::header::{AGE, CONTENT_LENGTH, DATE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, Method, Request, StatusCode};
 use rudy_message::semantics::conditional::{self, Current, Verdict};
@@ -165,6 +167,34 @@ impl Stored {
         let may_be_used = !self.is_invalid && !self.freshness.validate_always;
         let is_hit = may_be_used && self.freshness.lifetime > age && self.content == Content::Whole;
         is_hit.then(|| (age, self.freshness.lifetime.minus(age)))
+    }
+
+    /// Whether a request may have the response to another one, which was sent this long before it: then it is as good as a stored one of
+    /// that age. One that needs a validation may be shared for a second, the resolution of all times of a cache, so that a crowd asks the
+    /// origin once.
+    ///
+    /// ```
+    /// # use http::{Request, Response};
+    /// # use rudy_cache::{Exchange, HttpDate, Policy};
+    /// # use std::time::Duration;
+    /// # let time = HttpDate::from_unix_seconds(0);
+    /// let stored = |control: &str| {
+    ///     let fields = Response::builder().header("cache-control", control).header("etag", "\"1\"");
+    ///     let response = fields.body(()).unwrap();
+    ///     let exchange = Exchange { requested_at: time, received_at: time };
+    ///     Policy::default().store(&Request::new(()), &response, exchange).unwrap()
+    /// };
+    /// let second = Duration::from_secs(1);
+    /// assert!(stored("max-age=5").may_be_shared_after(5 * second));
+    /// assert!(!stored("max-age=5").may_be_shared_after(6 * second));
+    /// assert!(stored("no-cache, max-age=5").may_be_shared_after(second));
+    /// assert!(!stored("no-cache, max-age=5").may_be_shared_after(2 * second));
+    /// ```
+    #[must_use]
+    pub fn may_be_shared_after(&self, behind: Duration) -> bool {
+        let Freshness { lifetime, stale_while_revalidate, validate_always, .. } = self.freshness;
+        let seconds = if validate_always { Seconds::ZERO } else { lifetime.plus(stale_while_revalidate) };
+        behind <= Duration::from_secs(seconds.get().max(1).into())
     }
 
     /// Returns the time of receipt, or of the last validation.

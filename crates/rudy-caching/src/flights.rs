@@ -5,17 +5,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use rudy_cache::{Key, Stored};
 use rudy_pipeline::request_state::Storing;
+use rudy_runtime::clock;
 use rudy_store::{FillSource, Object};
 use tokio::sync::watch;
 
-/// All flights of a store.
+/// All flights of a store, with the time when each began.
 #[derive(Debug, Default)]
-pub(super) struct Flights(Mutex<HashMap<Key, Vec<Arc<Flight>>>>);
+pub(super) struct Flights(Mutex<HashMap<Key, Vec<(Instant, Arc<Flight>)>>>);
 
 /// A request to the origin. Its receivers are the requests that wait for its response, or receive it.
 pub(super) type Flight = watch::Sender<Progress>;
@@ -67,8 +69,8 @@ pub(super) struct Validated {
 pub(super) enum Place {
     /// The first request. It has to start the flight.
     First(Registration),
-    /// One that joined.
-    Joined(watch::Receiver<Progress>),
+    /// One that joined a flight, which had begun this long ago.
+    Joined(watch::Receiver<Progress>, Duration),
 }
 
 /// A flight that requests can join until this is dropped.
@@ -82,18 +84,19 @@ pub(super) struct Registration {
 impl Flights {
     /// Joins a flight whose response may suit a request, by `suits`, or begins one.
     pub(super) fn join(self: &Arc<Self>, key: &Key, suits: impl Fn(&Stored) -> bool) -> Place {
+        let now = clock::now();
         let mut flights = self.0.lock();
         let of_key = flights.entry(key.clone()).or_default();
-        let joined = of_key.iter().find(|flight| match &*flight.borrow() {
+        let joined = of_key.iter().find(|(_, flight)| match &*flight.borrow() {
             Progress::Waiting => true,
             Progress::Receiving(incoming) => incoming.part.is_none() && suits(&incoming.stored),
             Progress::Ready(..) | Progress::Nothing => false,
         });
-        if let Some(flight) = joined {
-            return Place::Joined(flight.subscribe());
+        if let Some((begun, flight)) = joined {
+            return Place::Joined(flight.subscribe(), now.saturating_duration_since(*begun));
         }
         let flight = Arc::new(watch::channel(Progress::Waiting).0);
-        of_key.push(flight.clone());
+        of_key.push((now, flight.clone()));
         Place::First(Registration { flight, registered: Some((self.clone(), key.clone())) })
     }
 
@@ -101,7 +104,7 @@ impl Flights {
     pub(super) fn begin(self: &Arc<Self>, key: &Key) -> Option<Registration> {
         match self.join(key, |_| true) {
             Place::First(registration) => Some(registration),
-            Place::Joined(_) => None,
+            Place::Joined(..) => None,
         }
     }
 
@@ -162,9 +165,9 @@ impl Drop for Registration {
     }
 }
 
-fn remove(flights: &mut HashMap<Key, Vec<Arc<Flight>>>, key: &Key, flight: &Arc<Flight>) {
+fn remove(flights: &mut HashMap<Key, Vec<(Instant, Arc<Flight>)>>, key: &Key, flight: &Arc<Flight>) {
     if let Some(of_key) = flights.get_mut(key) {
-        of_key.retain(|other| !Arc::ptr_eq(other, flight));
+        of_key.retain(|(_, other)| !Arc::ptr_eq(other, flight));
         if of_key.is_empty() {
             flights.remove(key);
         }
@@ -178,7 +181,7 @@ mod tests {
     fn first(place: Place) -> Registration {
         match place {
             Place::First(registration) => registration,
-            Place::Joined(_) => panic!("it joined another"),
+            Place::Joined(..) => panic!("it joined another"),
         }
     }
 
@@ -186,7 +189,7 @@ mod tests {
     fn requests_join_a_flight_of_their_key_until_it_ends() {
         let (flights, key) = (Arc::new(Flights::default()), Key::new(false, b"a", b"/"));
         let registration = first(flights.join(&key, |_| true));
-        let Place::Joined(joined) = flights.join(&key, |_| true) else { panic!("it is in flight") };
+        let Place::Joined(joined, _) = flights.join(&key, |_| true) else { panic!("it is in flight") };
         assert!(flights.begin(&key).is_none());
         let other = first(flights.join(&Key::new(false, b"a", b"/other"), |_| true));
         registration.flight.send_replace(Progress::Nothing);
@@ -203,7 +206,7 @@ mod tests {
             [|flights, key| flights.close(std::slice::from_ref(key)), |flights, _| flights.close_all()];
         for close in closes {
             let registration = first(flights.join(&key, |_| true));
-            let Place::Joined(joined) = flights.join(&key, |_| true) else { panic!("it is in flight") };
+            let Place::Joined(joined, _) = flights.join(&key, |_| true) else { panic!("it is in flight") };
             close(&flights, &key);
             let second = first(flights.join(&key, |_| true));
             drop(registration);
@@ -217,7 +220,7 @@ mod tests {
     fn a_flight_that_panics_releases_those_that_wait() {
         let (flights, key) = (Arc::new(Flights::default()), Key::new(false, b"a", b"/"));
         let registration = first(flights.join(&key, |_| true));
-        let Place::Joined(joined) = flights.join(&key, |_| true) else { panic!("it is in flight") };
+        let Place::Joined(joined, _) = flights.join(&key, |_| true) else { panic!("it is in flight") };
         drop(registration);
         assert!(matches!(*joined.borrow(), Progress::Nothing));
     }

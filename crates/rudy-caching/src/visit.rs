@@ -1,7 +1,7 @@
 //! A request that needs more than the memory of the store: what is on disk, or the origin.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored, is_error};
@@ -144,8 +144,8 @@ impl Visit {
                     first = Some(registration);
                     self.lookup_now().await
                 }
-                Place::Joined(receiver) => {
-                    match self.wait(receiver, &decision, until).await {
+                Place::Joined(receiver, behind) => {
+                    match self.wait(receiver, behind, &decision, until).await {
                         Waited::Response(response) => return response,
                         Waited::Other => {}
                         Waited::Alone => is_alone = true,
@@ -262,15 +262,16 @@ impl Visit {
         response
     }
 
-    /// Waits for the response to another request.
+    /// Waits for the response to another request, which was sent so long before this one.
     async fn wait(
         &self,
         mut receiver: watch::Receiver<Progress>,
+        behind: Duration,
         decision: &Decision,
         until: Instant,
     ) -> Waited {
         let request = &self.subject.head;
-        let suits = |stored: &Stored| stored.suits(request.headers());
+        let suits = |stored: &Stored| stored.suits(request.headers()) && stored.may_be_shared_after(behind);
         let Ok(progress) = timeout_at(until.into(), progress(&mut receiver)).await else {
             return Waited::TooLong;
         };

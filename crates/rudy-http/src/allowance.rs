@@ -11,6 +11,9 @@ const FRAMES_FOR_REQUEST: u32 = 8;
 /// record of TLS, in a packet of its own.
 const READS_FOR_FRAME: u32 = 4;
 
+/// Bytes for which one such read may come besides: a path that cuts each packet of an upload in two, and again, costs less than its bytes.
+const BYTES_FOR_READ: u32 = 64;
+
 /// What a peer may still do without purpose.
 #[derive(Debug)]
 pub(crate) struct Allowances {
@@ -41,9 +44,10 @@ impl Allowances {
         if is_allowed { Ok(()) } else { Err(Excess("too many packets without a whole frame")) }
     }
 
-    /// Counts a read that completes a frame, or has much of one.
-    pub(crate) fn count_whole_read(&mut self) {
-        self.reads.give_back(READS_FOR_FRAME, 0);
+    /// Counts a read of a number of bytes that completes a frame, or has much of one.
+    pub(crate) fn count_whole_read(&mut self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.reads.give_back(READS_FOR_FRAME + bytes / BYTES_FOR_READ, 0);
     }
 
     /// Counts a stream that the peer cancels, or makes this side reset.
@@ -132,6 +136,26 @@ mod tests {
         let later = now + Duration::from_millis(2500);
         assert_eq!((0..100).filter(|_| allowance.take(100, later)).count(), 19);
         assert!((0..100).all(|_| allowance.take(100, later + Duration::from_hours(1))));
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an instant can only be had from the clock; it is never read again"
+    )]
+    fn reads_of_a_few_bytes_are_paid_for_by_whole_ones() {
+        let (now, limits) = (Instant::now(), Limits::DEFAULT);
+        let goes_on = |pieces: u32, bytes: usize| {
+            let mut allowances = Allowances::new(now);
+            (0..1_000).all(|_| {
+                allowances.count_whole_read(bytes);
+                (0..pieces).all(|_| allowances.count_partial_read(&limits, now).is_ok())
+            })
+        };
+        // An upload of 170 KiB in records of 1 KiB, ten pieces each, had ended after its 1,000th piece.
+        assert!(goes_on(10, 1_024));
+        assert!(!goes_on(1_023, 1_024), "byte by byte");
+        assert!(goes_on(4, 9) && !goes_on(8, 9), "a frame of nine bytes");
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Core {
             1..PARTIAL_READ_BYTES if !is_whole => {
                 self.allowances.count_partial_read(&turn.limits.http2, turn.now)?;
             }
-            _ => self.allowances.count_whole_read(),
+            _ => self.allowances.count_whole_read(given),
         }
         Ok(())
     }

@@ -176,9 +176,9 @@ impl ServerConnection {
         Ok(self.core.allowances.count_partial_read(&limits.http2, now)?)
     }
 
-    /// Counts a read that completed a frame, or had more bytes. It permits some that do not.
-    pub fn count_whole_read(&mut self) {
-        self.core.allowances.count_whole_read();
+    /// Counts a read of a number of bytes that completed a frame, or had many bytes. It permits some that do not.
+    pub fn count_whole_read(&mut self, bytes: usize) {
+        self.core.allowances.count_whole_read(bytes);
     }
 
     /// Sets whether the receive windows may grow.

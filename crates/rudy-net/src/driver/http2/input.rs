@@ -55,7 +55,7 @@ impl Http2 {
         self.handle_input(connection, read, poll_cx, scratch)?;
         let is_counted = !is_planted("reads of a few bytes that are not counted");
         if self.machine_mut().take_completed() || read >= PARTIAL_READ_BYTES || !is_counted {
-            self.machine_mut().count_whole_read();
+            self.machine_mut().count_whole_read(read);
         } else {
             self.machine_mut().count_partial_read(&connection.info.limits.http, poll_cx.now)?;
         }
