@@ -57,6 +57,9 @@ enum Task {
         /// Test the store of the cache instead: random operations, full disks, damaged files and ends of the process, against a model
         #[arg(long)]
         cache: bool,
+        /// Replace the server by a new process every 50 seconds
+        #[arg(long, conflicts_with = "cache")]
+        upgrades: bool,
         /// Duration of the load
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
         minutes: u32,
@@ -84,8 +87,8 @@ fn main() -> ExitCode {
         Task::Quick { names } => quick::run(&names),
         Task::Test => test::run(),
         Task::Nightly { parts } => nightly::run(&parts),
-        Task::Soak { cache: true, minutes, seed } => soak::run_cache(minutes, seed),
-        Task::Soak { cache: false, minutes, seed } => soak::run(minutes, seed),
+        Task::Soak { cache: true, minutes, seed, .. } => soak::run_cache(minutes, seed),
+        Task::Soak { cache: false, minutes, seed, upgrades } => soak::run(minutes, seed, upgrades),
         Task::Release { parts } => release::run(&parts),
         Task::Tidy => tidy::run(),
         Task::Setup => setup::run(true),

@@ -68,8 +68,14 @@ const PARTS: &[Step] = &[
     Step {
         name: "soak",
         budget_s: 1200,
-        run: |_| soak::run(SOAK_MINUTES, 1),
+        run: |_| soak::run(SOAK_MINUTES, 1, false),
         remedy: "`cargo xtask soak` runs only this part",
+    },
+    Step {
+        name: "soak with upgrades",
+        budget_s: 600,
+        run: |_| soak::run(SOAK_MINUTES, 1, true),
+        remedy: "`cargo xtask soak --upgrades` runs only this part",
     },
     Step {
         name: "soak of the cache",

@@ -4,10 +4,13 @@
 use crate::{Outcome, command, workspace};
 
 /// Builds the release binary and the soak test, and runs it.
-pub(crate) fn run(minutes: u32, seed: u64) -> Outcome {
+pub(crate) fn run(minutes: u32, seed: u64, upgrades: bool) -> Outcome {
     command::run(workspace::cargo().args(["build", "--release", "--locked", "--package", "rudy"]))?;
     let program = ["run", "--release", "--locked", "--package", "rudy-tests", "--bin", "soak", "--"];
-    command::run(workspace::cargo().args(program).args(options(minutes, seed)).env("RUDY_BUILT", "1"))
+    let upgrades = upgrades.then_some("--upgrades");
+    command::run(
+        workspace::cargo().args(program).args(options(minutes, seed)).args(upgrades).env("RUDY_BUILT", "1"),
+    )
 }
 
 /// Builds and runs the soak test of the store.

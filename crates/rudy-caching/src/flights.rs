@@ -15,9 +15,12 @@ use rudy_runtime::clock;
 use rudy_store::{FillSource, Object};
 use tokio::sync::watch;
 
-/// All flights of a store, with the time when each began.
+/// All flights of a store.
 #[derive(Debug, Default)]
-pub(super) struct Flights(Mutex<HashMap<Key, Vec<(Instant, Arc<Flight>)>>>);
+pub(super) struct Flights(Mutex<ByKey>);
+
+/// With the time when each began.
+type ByKey = HashMap<Key, Vec<(Instant, Arc<Flight>)>>;
 
 /// A request to the origin. Its receivers are the requests that wait for its response, or receive it.
 pub(super) type Flight = watch::Sender<Progress>;
@@ -165,7 +168,7 @@ impl Drop for Registration {
     }
 }
 
-fn remove(flights: &mut HashMap<Key, Vec<(Instant, Arc<Flight>)>>, key: &Key, flight: &Arc<Flight>) {
+fn remove(flights: &mut ByKey, key: &Key, flight: &Arc<Flight>) {
     if let Some(of_key) = flights.get_mut(key) {
         of_key.retain(|(_, other)| !Arc::ptr_eq(other, flight));
         if of_key.is_empty() {

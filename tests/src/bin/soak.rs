@@ -18,17 +18,20 @@ struct Arguments {
     /// Seed of the random events; the same seed gives the same events, except for timing
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Replace the server by a new process every 50 seconds
+    #[arg(long)]
+    upgrades: bool,
     /// Run as the application that the server starts
     #[arg(long, hide = true)]
     app: bool,
 }
 
 fn main() -> ExitCode {
-    let Arguments { minutes, seed, app } = Arguments::parse();
+    let Arguments { minutes, seed, upgrades, app } = Arguments::parse();
     let result = if app {
         soak::app::run().map_err(|error| error.to_string())
     } else {
-        soak::run(soak::Options { minutes, seed }, |line| println!("{line}"))
+        soak::run(soak::Options { minutes, seed, upgrades }, |line| println!("{line}"))
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

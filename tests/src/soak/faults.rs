@@ -1,12 +1,13 @@
-//! Faults that the run causes: it kills processes and reloads other configurations.
+//! Faults that the run causes: it kills processes, reloads other configurations, and replaces the server by a new process.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 
+use super::serving::Serving;
 use super::site::{CHILDREN, Settings};
 use super::tally::{Fault, Tally};
 use crate::children;
@@ -24,14 +25,16 @@ pub(super) struct Faults<'a> {
     pub(super) folder: PathBuf,
     /// The processes of php-fpm and Rudy, whose children are killed.
     pub(super) fpm: u32,
-    pub(super) rudy: u32,
+    pub(super) rudy: &'a Serving,
+    /// Whether the server is replaced at the end of each phase with faults.
+    pub(super) upgrades: bool,
 }
 
 impl Faults<'_> {
     /// Causes faults until the end of the run, then restores the initial configuration.
     pub(super) fn run(&mut self, is_over: &AtomicBool) {
         let begin = Instant::now();
-        let mut has_high_limits = true;
+        let (mut has_high_limits, mut is_replaced) = (true, true);
         while !is_over.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(self.random.within(300..2500) as u64));
             let phase = begin.elapsed().as_millis() % (FAULTS_TIME + RECOVERY_TIME).as_millis();
@@ -40,7 +43,13 @@ impl Faults<'_> {
                     self.reload(&Settings::HIGH_LIMITS, Duration::ZERO);
                     has_high_limits = true;
                 }
-            } else if self.random.chance(60) {
+                if self.upgrades && !std::mem::replace(&mut is_replaced, true) {
+                    self.upgrade();
+                }
+                continue;
+            }
+            is_replaced = false;
+            if self.random.chance(60) {
                 self.kill();
             } else {
                 let settings = self.settings();
@@ -52,7 +61,7 @@ impl Faults<'_> {
     }
 
     fn kill(&mut self) {
-        let parent = *self.random.pick(&[self.fpm, self.rudy]);
+        let parent = *self.random.pick(&[self.fpm, self.rudy.pid()]);
         if !Path::new("/proc").join(parent.to_string()).exists() {
             // The monitor reports that the server has ended.
             return;
@@ -76,10 +85,17 @@ impl Faults<'_> {
         if let Err(error) = settings.write(&self.folder) {
             return self.tally.failure(&format!("cannot write the configuration: {error}"));
         }
-        let rudy = Pid::from_raw(self.rudy.cast_signed());
         // Fails if the server has ended, which the monitor reports.
-        if rudy.is_some_and(|rudy| kill_process(rudy, Signal::HUP).is_ok()) {
+        if self.rudy.signal(Signal::HUP) {
             self.tally.reload();
+        }
+    }
+
+    /// No request may fail, and no connection may end before its requests.
+    fn upgrade(&self) {
+        match self.rudy.upgrade() {
+            Ok(()) => self.tally.upgrade(),
+            Err(error) => self.tally.failure(&error),
         }
     }
 

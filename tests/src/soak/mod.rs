@@ -15,6 +15,7 @@ mod pattern;
 mod request;
 mod run;
 mod sample;
+mod serving;
 mod site;
 mod stream;
 mod tally;

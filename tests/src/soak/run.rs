@@ -9,6 +9,7 @@ use super::client::Client;
 use super::faults::Faults;
 use super::leaks::LeakWatch;
 use super::sample::{Mebibytes, Sample, Sampler};
+use super::serving::Serving;
 use super::site::{self, Fpm};
 use super::stream::{Address, HOST};
 use super::tally::{Counts, Tally};
@@ -28,6 +29,8 @@ pub struct Options {
     pub minutes: u32,
     /// Seed of all random decisions. A seed is reproducible as far as the timing of the machine allows.
     pub seed: u64,
+    /// Whether the server is replaced by a new process again and again.
+    pub upgrades: bool,
 }
 
 /// Resource usage of the server.
@@ -55,22 +58,26 @@ pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     let server = Server::build().arg("--config").arg(site::configuration(folder)).start();
     let sampler = Sampler::new(server.pid(), site::buffers(folder)).map_err(|error| error.to_string())?;
     let addresses = addresses(&server, &certificates)?;
-    let load = Load { options, addresses, rudy: server.pid(), fpm: fpm.pid() };
+    let serving = Serving::new(server.pid());
+    let load = Load { options, addresses, rudy: &serving, fpm: fpm.pid() };
     let tally = Tally::new();
-    let mut watch = Watch::new(&tally, server, fpm, sampler, print);
+    let mut watch = Watch::new(&tally, (server, &serving), fpm, sampler, print);
     watch.print(&format!("seed {}, {CLIENTS} clients, {} minutes", options.seed, options.minutes));
     watch.header();
     let (start, links) = (watch.start()?, watch.links());
-    let leaks = LeakWatch::start(load.rudy, folder)?;
-    let early = load.run(&mut watch, &tally, folder)?;
-    let leaks = leaks.end();
+    // It ends with the process that it watches.
+    let leaks = if options.upgrades { None } else { Some(LeakWatch::start(serving.pid(), folder)?) };
+    let early =
+        load.run(&mut watch, &tally, folder).inspect_err(|_| print_failures(&mut watch, &tally.counts()))?;
+    let leaks = leaks.map(LeakWatch::end).transpose();
     let end = watch.settle(&start)?;
     let usage = Usage { start, early, end, files_peak: watch.files_peak() };
     let counts = tally.counts();
     print_details(&mut watch, &counts, &usage, &links);
     let mut problems = usage.problems(&counts);
     match leaks {
-        Ok(verdict) => watch.print(&format!("rudy conns --watch: {verdict}")),
+        Ok(Some(verdict)) => watch.print(&format!("rudy conns --watch: {verdict}")),
+        Ok(None) => {}
         Err(problem) => problems.push(problem),
     }
     watch.print(&usage.summary(options, &counts, problems.is_empty()));
@@ -89,15 +96,15 @@ fn addresses(server: &Server, certificates: &Certificates) -> Result<[Address; 2
 }
 
 /// The load: clients and faults.
-struct Load {
+struct Load<'a> {
     options: Options,
     /// Clients use them in turn.
     addresses: [Address; 2],
-    rudy: u32,
+    rudy: &'a Serving,
     fpm: u32,
 }
 
-impl Load {
+impl Load<'_> {
     /// Runs until the time is up and the last client has ended. Returns the sample after the first minute.
     fn run<P: FnMut(&str)>(
         &self,
@@ -117,6 +124,7 @@ impl Load {
                 folder: folder.to_owned(),
                 fpm: self.fpm,
                 rudy: self.rudy,
+                upgrades: self.options.upgrades,
             };
             let mut threads = vec![scope.spawn(move || faults.run(is_over))];
             for address in self.addresses.iter().cycle().take(CLIENTS) {
@@ -145,14 +153,18 @@ fn print_details<P: FnMut(&str)>(watch: &mut Watch<'_, P>, counts: &Counts, usag
             watch.print(&format!("descriptor: {link}"));
         }
     }
-    for failure in &counts.shown {
-        watch.print(&format!("failed: {failure}"));
-    }
+    print_failures(watch, counts);
     if counts.failures > 0 {
         let log = watch.log();
         watch.print(&format!("the end of the server's log:\n{log}"));
     }
     watch.print(&counts.to_string());
+}
+
+fn print_failures<P: FnMut(&str)>(watch: &mut Watch<'_, P>, counts: &Counts) {
+    for failure in &counts.shown {
+        watch.print(&format!("failed: {failure}"));
+    }
 }
 
 impl Usage {
@@ -168,7 +180,7 @@ impl Usage {
     fn summary(&self, options: Options, counts: &Counts, has_passed: bool) -> String {
         let Self { start, early, end, files_peak } = self;
         format!(
-            "soak: {} min, seed {}: {} requests, {} failed, {} killed, {} reloads; descriptors {} -> {}, \
+            "soak: {} min, seed {}: {} requests, {} failed, {} killed, {} reloads, {} upgrades; descriptors {} -> {}, \
              threads {} -> {}, files 0 -> {} (at most {files_peak}), memory {} -> {} MiB: {}",
             options.minutes,
             options.seed,
@@ -176,6 +188,7 @@ impl Usage {
             counts.failures,
             counts.killed,
             counts.reloads,
+            counts.upgrades,
             start.descriptors,
             end.descriptors,
             start.threads,

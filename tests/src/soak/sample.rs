@@ -45,6 +45,14 @@ impl Sampler {
         Ok(Self { process: Process::open(pid)?, buffers })
     }
 
+    /// Takes the samples of another process from now on.
+    pub(super) fn follow(&mut self, pid: u32) -> Result<(), Error> {
+        if self.process.pid() != pid {
+            self.process = Process::open(pid)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn sample(&mut self) -> Result<Sample, Error> {
         let now = self.process.sample()?;
         let sockets = self.process.sockets()?;

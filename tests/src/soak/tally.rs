@@ -50,6 +50,7 @@ pub(super) struct Counts {
     pub(super) stale: u64,
     pub(super) killed: u64,
     pub(super) reloads: u64,
+    pub(super) upgrades: u64,
     /// Results that fail the run.
     pub(super) failures: u64,
     /// The messages of the first failures.
@@ -90,6 +91,10 @@ impl Tally {
 
     pub(super) fn reload(&self) {
         self.state().counts.reloads += 1;
+    }
+
+    pub(super) fn upgrade(&self) {
+        self.state().counts.upgrades += 1;
     }
 
     pub(super) fn cancelled(&self) {
@@ -178,7 +183,8 @@ impl fmt::Display for Counts {
         let statuses: Vec<_> =
             self.statuses.iter().map(|(status, count)| format!("{count} x {status}")).collect();
         write!(f, "{}; {} cancelled, {} truncated, ", statuses.join(", "), self.cancelled, self.truncated)?;
-        write!(f, "{} closed before reuse, {} killed, {} reloads", self.stale, self.killed, self.reloads)
+        write!(f, "{} closed before reuse, {} killed, ", self.stale, self.killed)?;
+        write!(f, "{} reloads, {} upgrades", self.reloads, self.upgrades)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::sample::{HEADER, Row, Sample, Sampler};
+use super::serving::Serving;
 use super::site::Fpm;
 use super::tally::Tally;
 use crate::Server;
@@ -27,6 +28,7 @@ pub(super) struct Watch<'a, P> {
     begin: Instant,
     tally: &'a Tally,
     server: Server,
+    serving: &'a Serving,
     fpm: Fpm,
     sampler: Sampler,
     print: P,
@@ -39,12 +41,19 @@ pub(super) struct Watch<'a, P> {
 }
 
 impl<'a, P: FnMut(&str)> Watch<'a, P> {
-    pub(super) fn new(tally: &'a Tally, server: Server, fpm: Fpm, sampler: Sampler, print: P) -> Self {
+    pub(super) fn new(
+        tally: &'a Tally,
+        (server, serving): (Server, &'a Serving),
+        fpm: Fpm,
+        sampler: Sampler,
+        print: P,
+    ) -> Self {
         let begin = Instant::now();
         Self {
             begin,
             tally,
             server,
+            serving,
             fpm,
             sampler,
             print,
@@ -80,7 +89,8 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
 
     /// Takes a sample.
     pub(super) fn sample(&mut self) -> Result<Sample, String> {
-        self.sampler.sample().map_err(|error| self.ended(&error.to_string()))
+        let sampled = self.sampler.follow(self.serving.pid()).and_then(|()| self.sampler.sample());
+        sampled.map_err(|error| self.ended(&error.to_string()))
     }
 
     /// Waits until the new server is idle, and prints a sample. At its start, Rudy queries the limits of each application
@@ -153,11 +163,11 @@ impl<'a, P: FnMut(&str)> Watch<'a, P> {
         if let Some(status) = self.fpm.has_ended() {
             return Err(format!("php-fpm ended unexpectedly ({status}); the test kills only its children"));
         }
-        if self.server.is_running() { Ok(()) } else { Err(self.ended("not running")) }
+        if self.serving.is_running() { Ok(()) } else { Err(self.ended("not running")) }
     }
 
     fn ended(&mut self, why: &str) -> String {
-        let (status, stderr) = self.server.wait();
-        format!("the server ended unexpectedly ({why}; {status}):\n{}\n{stderr}", self.log())
+        let log = [self.log(), self.server.take_lines().join("\n")].join("\n");
+        format!("the server ended unexpectedly ({why}):\n{log}")
     }
 }

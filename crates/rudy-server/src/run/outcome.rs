@@ -15,15 +15,15 @@ use rustix::process::geteuid;
 
 use super::signals::Signals;
 
-/// Sends the result to the command that waits for it, if any. It may have signalled this process, or the one that this process
-/// replaces, which forwards signals.
-pub(super) fn report(signals: &Signals, outcome: Result<&str, &str>) {
+/// Sends the result of the signal with this name to the command that waits for it, if any. It may have signalled this process, or the one
+/// that this process replaces, which forwards signals. A command that has sent another signal goes on waiting.
+pub(super) fn report(signals: &Signals, name: &str, outcome: Result<&str, &str>) {
     let (mark, text) = match outcome {
         Ok(text) => ('+', text),
         Err(text) => ('-', text),
     };
-    let text = &text[..text.floor_char_boundary(OUTCOME_BYTES_MAX - 1)];
-    let message = format!("{mark}{text}");
+    let mut message = format!("{name}{mark}{text}");
+    message.truncate(message.floor_char_boundary(OUTCOME_BYTES_MAX));
     let pids = [Some(process::id()), signals.predecessor_pid()];
     // Before the first result is sent: a command ends with it, and the next one must not get the second for its own.
     let sockets: Vec<_> = pids.into_iter().flatten().flat_map(sockets).collect();

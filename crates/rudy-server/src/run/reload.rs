@@ -21,10 +21,10 @@ impl Server {
             if let Failure::Config(diagnostics) = failure {
                 let text = diagnostics.render(false);
                 errors.error_with_details(&message, &text);
-                outcome::report(&self.signals, Err(&format!("{outcome}\n{}", text.trim_end())));
+                outcome::report(&self.signals, "SIGHUP", Err(&format!("{outcome}\n{}", text.trim_end())));
             } else {
                 errors.error(&message);
-                outcome::report(&self.signals, Err(&errors.masked(&outcome)));
+                outcome::report(&self.signals, "SIGHUP", Err(&errors.masked(&outcome)));
             }
             // Reopen the old log regardless, because logrotate may have renamed it.
             self.reopen_logs();
@@ -97,7 +97,7 @@ impl Server {
             Source::File(_) => "the configuration was reloaded and applies from the next request",
         };
         self.serving.context.errors.notice(&format!("SIGHUP: {outcome}"));
-        outcome::report(&self.signals, Ok(outcome));
+        outcome::report(&self.signals, "SIGHUP", Ok(outcome));
         Ok(())
     }
 

@@ -59,7 +59,7 @@ fn reload(options: &Options) -> Result<Result<String, String>, String> {
     pidfd_send_signal(&process, signal).map_err(cannot)?;
     match outcome {
         Some(outcome) => outcome
-            .wait(&process, user)
+            .wait(&process, user, name)
             .ok_or_else(|| format!("process {pid} has ended without reporting the result; see its log")),
         None => Ok(Ok(format!(
             "{name} was sent to process {pid}, which is in a container: the result is in its log"
@@ -115,7 +115,7 @@ impl Outcome {
     }
 
     /// Waits for the result; `None` if the server ends without one. Any user can connect, so only `user` and root are accepted.
-    fn wait(&self, process: &OwnedFd, user: u32) -> Option<Result<String, String>> {
+    fn wait(&self, process: &OwnedFd, user: u32, signal: &str) -> Option<Result<String, String>> {
         let in_folder = self.in_folder.as_ref().map(|(_, listener)| listener.as_fd());
         let sockets: Vec<_> = self.by_name.as_ref().map(AsFd::as_fd).into_iter().chain(in_folder).collect();
         let mut has_ended = false;
@@ -131,7 +131,7 @@ impl Outcome {
             let is_ready: Vec<_> = ready.iter().map(|polled| !polled.revents().is_empty()).collect();
             has_ended = has_ended || is_ready.get(sockets.len()) == Some(&true);
             let mut accepted = sockets.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
-            if let Some(outcome) = accepted.find_map(|(socket, _)| accept(*socket, user)) {
+            if let Some(outcome) = accepted.find_map(|(socket, _)| accept(*socket, user, signal)) {
                 return Some(outcome);
             }
         }
@@ -150,8 +150,8 @@ fn holder(pid: u32) -> Option<UCred> {
     socket_peercred(&socket).ok()
 }
 
-/// Receives a result from a process of `user` or root.
-fn accept(listener: BorrowedFd<'_>, user: u32) -> Option<Result<String, String>> {
+/// Receives the result of a signal from a process of `user` or root. Others may have sent other signals.
+fn accept(listener: BorrowedFd<'_>, user: u32, signal: &str) -> Option<Result<String, String>> {
     let socket = accept_with(listener, SocketFlags::CLOEXEC).ok()?;
     let peer = socket_peercred(&socket).ok()?.uid;
     if !peer.is_root() && peer.as_raw() != user {
@@ -167,7 +167,7 @@ fn accept(listener: BorrowedFd<'_>, user: u32) -> Option<Result<String, String>>
         }
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    match text.split_at_checked(1)? {
+    match text.strip_prefix(signal)?.split_at_checked(1)? {
         ("+", text) => Some(Ok(text.to_owned())),
         ("-", text) => Some(Err(text.to_owned())),
         _ => None,

@@ -101,6 +101,25 @@ fn a_second_command_does_not_take_the_result_of_the_first() {
 }
 
 #[test]
+fn the_result_of_another_signal_is_not_taken() {
+    let mut rig = Rig::start(&text(ANY, "old", ""));
+    // Both signals arrive together.
+    rig.signal(Signal::STOP);
+    rig.signal(Signal::HUP);
+    let command = Rudy::command(["reload", "--binary", "--pid", &rig.pid.to_string()]).spawn();
+    let status = format!("/proc/{}/status", rig.pid);
+    wait_until("the command has sent its signal", || {
+        let status = fs::read_to_string(&status).unwrap();
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap().trim();
+        u64::from_str_radix(pending, 16).unwrap() & (1 << (Signal::USR2.as_raw() - 1)) != 0
+    });
+    rig.signal(Signal::CONT);
+    let text = Output::wait(command).with_code(0).text();
+    let old = rig.is_replaced();
+    assert_eq!(text, format!("process {} has replaced process {old}\n", rig.pid));
+}
+
+#[test]
 fn several_servers_need_a_pid() {
     let rigs = [Rig::start(&text(ANY, "one", "")), Rig::start(&text(ANY, "two", ""))];
     let text = reload(&[]).with_code(1).text();

@@ -95,7 +95,7 @@ impl Server {
             Ok((Start::Failed(why), _)) | Err(why) => {
                 let outcome = format!("upgrade failed: {why}; this process continues");
                 self.serving.context.errors.error(&format!("SIGUSR2: {outcome}"));
-                outcome::report(&self.signals, Err(&self.serving.context.errors.masked(&outcome)));
+                outcome::report(&self.signals, "SIGUSR2", Err(&self.serving.context.errors.masked(&outcome)));
                 self.reopen_admin_socket();
             }
         }
@@ -185,7 +185,7 @@ impl Server {
             "SIGUSR2: {outcome}; requests in progress here have {} s to finish",
             grace.as_secs_f32()
         ));
-        outcome::report(&self.signals, Ok(&outcome));
+        outcome::report(&self.signals, "SIGUSR2", Ok(&outcome));
         self.notify_service_manager(State::Ready);
         for &action in pending {
             if action == Action::ReopenLog {
