@@ -70,11 +70,12 @@ impl crypto::Session for ServerSession {
         initial_keys(self.suite, id, side)
     }
 
-    /// An `Arc<Tls>`, once the handshake is complete; a `String` that says why its result is not accepted.
+    /// An `Arc<Tls>`, once the handshake is complete or early data is accepted; a `String` that says why the result is not accepted.
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        self.tls.outcome().map(|outcome| match outcome {
-            Ok(tls) => Box::new(tls.clone()) as Box<dyn Any>,
-            Err(reason) => Box::new(reason.clone()),
+        Some(match self.tls.outcome() {
+            Some(Ok(tls)) => Box::new(tls.clone()),
+            Some(Err(reason)) => Box::new(reason.clone()),
+            None => Box::new(self.tls.early_outcome()?),
         })
     }
 
@@ -83,9 +84,11 @@ impl crypto::Session for ServerSession {
     }
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        None
+        let keys = self.tls.early_keys()?;
+        Some((Box::new(keys.header), Box::new(keys.packet)))
     }
 
+    /// For clients.
     fn early_data_accepted(&self) -> Option<bool> {
         None
     }

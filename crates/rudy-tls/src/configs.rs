@@ -87,11 +87,14 @@ impl Pair {
     }
 }
 
-/// Returns the same settings for HTTP/3. Early data is not accepted.
+/// Returns the same settings for HTTP/3.
 fn over_quic(tcp: &ServerConfig) -> ServerConfig {
     let mut config = tcp.clone();
     config.alpn_protocols = vec![HTTP3.to_vec()];
-    config.max_early_data_size = 0;
+    if config.max_early_data_size > 0 {
+        // RFC 9001 §4.6.1: the limits of QUIC hold instead.
+        config.max_early_data_size = u32::MAX;
+    }
     config.send_half_rtt_data = false;
     config
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rudy_runtime::clock;
-use rustls::quic::{KeyChange, ServerConnection, Suite, Version};
+use rustls::quic::{DirectionalKeys, KeyChange, ServerConnection, Suite, Version};
 use rustls::{CipherSuite, Error};
 
 use crate::crypto::provider;
@@ -111,6 +111,21 @@ impl Session {
             Self::Waiting(_) | Self::Complete(_) => None,
             Self::Chosen { connection, .. } => connection.quic_transport_parameters(),
         }
+    }
+
+    /// Returns the keys of early data, if it is accepted and the handshake is in progress.
+    #[must_use]
+    pub fn early_keys(&self) -> Option<DirectionalKeys> {
+        match self {
+            Self::Waiting(_) | Self::Complete(_) => None,
+            Self::Chosen { connection, .. } => connection.zero_rtt_keys(),
+        }
+    }
+
+    /// Returns what early data is to be handled with: what the handshake is going to have as its result.
+    #[must_use]
+    pub fn early_outcome(&self) -> Option<Arc<Tls>> {
+        self.early_keys().and_then(|_| self.result().ok()).map(Arc::new)
     }
 
     /// Whether the handshake is in progress.

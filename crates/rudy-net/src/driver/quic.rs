@@ -109,9 +109,12 @@ impl<S: ServiceSource> ServeQuic<S> {
     }
 
     fn handle_events(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Result<(), Fault> {
+        if matches!(self.state, State::Handshake(_)) && self.connection.io.machine.has_0rtt() {
+            self.begin(budget.now());
+        }
         while let Some(event) = self.connection.io.machine.poll() {
             match event {
-                Event::HandshakeDataReady => self.finish_handshake(budget.now()),
+                Event::HandshakeDataReady => self.begin(budget.now()),
                 Event::ConnectionLost { reason } => self.lose(&reason),
                 Event::Stream(event) => self.note(&event, cx, budget)?,
                 // The data of the handshake says the first, and QUIC datagrams are not offered.
@@ -129,10 +132,11 @@ impl<S: ServiceSource> ServeQuic<S> {
         http3.note(event, &mut self.connection, &mut poll_cx, &mut scratch)
     }
 
-    /// Begins HTTP/3 when the handshake is complete.
-    fn finish_handshake(&mut self, now: Instant) {
+    /// Begins HTTP/3 when the handshake is complete, or before, if there is early data. What comes after the handshake is no longer early.
+    fn begin(&mut self, now: Instant) {
         let Some(data) = self.connection.io.machine.crypto_session().handshake_data() else { return };
         match data.downcast::<Arc<Tls>>() {
+            Ok(tls) if self.connection.io.tls.is_some() => self.connection.io.complete_handshake(*tls),
             Ok(tls) => {
                 let counters = &self.connection.context.worker.counters;
                 counters.handshakes.add(1);
@@ -145,6 +149,9 @@ impl<S: ServiceSource> ServeQuic<S> {
             Err(error) => {
                 let reason = error.downcast::<String>().map_or_else(|_| String::new(), |reason| *reason);
                 self.report_failed_handshake(&reason);
+                if let State::Http3(http3) = &mut self.state {
+                    http3.end();
+                }
                 self.close(now, ErrorCode::GENERAL_PROTOCOL_ERROR);
             }
         }

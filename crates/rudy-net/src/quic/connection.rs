@@ -45,7 +45,7 @@ pub(crate) struct Quic {
     handle: ConnectionHandle,
     endpoint: Arc<Endpoint>,
     deliveries: Arc<Deliveries>,
-    /// The result of the handshake, once it is complete.
+    /// The result of the handshake, once it is complete or there is early data.
     pub(crate) tls: Option<Arc<Tls>>,
     budget: SendBudget,
     /// How many requests the client may have open, which grows with their number: quinn-proto has 60 bytes for each that is permitted.
@@ -76,6 +76,15 @@ impl Quic {
             soon: None,
             lost: 0,
             has_drained: false,
+        }
+    }
+
+    /// The handshake of a connection with early data is complete.
+    pub(crate) fn complete_handshake(&mut self, tls: Arc<Tls>) {
+        if let Some(early) = self.tls.replace(tls)
+            && let Some(handshake) = &early.handshake
+        {
+            handshake.complete();
         }
     }
 

@@ -43,12 +43,17 @@ class Client(QuicConnectionProtocol):
         return int(heads[-1][b":status"]), bytes(body)
 
 
-def session(ticket=None, on_ticket=None):
+def session(ticket=None, on_ticket=None, waits=True):
     configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN, server_name="localhost")
     configuration.load_verify_locations(authority)
     configuration.session_ticket = ticket
     return connect(
-        "127.0.0.1", port, configuration=configuration, create_protocol=Client, session_ticket_handler=on_ticket
+        "127.0.0.1",
+        port,
+        configuration=configuration,
+        create_protocol=Client,
+        session_ticket_handler=on_ticket,
+        wait_connected=waits,
     )
 
 
@@ -76,9 +81,22 @@ async def main():
         assert await client.request("/large") == (200, b"x" * 300_000)
         old.close()
     assert tickets, "the server sends a ticket"
-    async with session(ticket=tickets[-1]) as client:
+    async with session(ticket=tickets[0]) as client:
         assert await client.request("/hello") == (200, b"hello")
         assert client._quic.tls.session_resumed
+    # What is read when the handshake is complete is no longer early.
+    for ticket in tickets[1:]:
+        async with session(ticket, tickets.append, waits=False) as client:
+            responses = await asyncio.gather(client.request("/hello"), client.request("/up", "POST", b"x"))
+            assert client._quic.tls.early_data_accepted and responses[0] == (200, b"hello"), responses
+            assert responses[1][0] in (200, 425), responses
+            assert await client.request("/up", "POST", b"x") == (200, b"1")
+        if responses[1][0] == 425:
+            break
+    assert responses[1][0] == 425, "no POST was read before the end of a handshake"
+    async with session(ticket, waits=False) as client:
+        assert await client.request("/up", "POST", b"x") == (200, b"1"), "the second use of a ticket"
+        assert not client._quic.tls.early_data_accepted
 
 
 asyncio.run(main())

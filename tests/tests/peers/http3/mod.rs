@@ -30,7 +30,7 @@ impl Site {
         let folder = Folder::new();
         write_files(folder.path());
         let config = format!(
-            "listen = '127.0.0.1:{port},tls'\naccess_log = 'access.log'\n[[site]]\nhosts = 'localhost'\ntls = {{ {tls} }}\n\
+            "listen = '127.0.0.1:{port},tls'\naccess_log = 'access.log'\n[[site]]\nhosts = 'localhost'\ntls = {{ {tls}, early_data = true }}\n\
              route = [{{ path = '/up', proxy = '{upstream}' }}, {{ path = '/*', files = 'www' }}]\n"
         );
         folder.write("rudy.toml", config);
