@@ -21,4 +21,4 @@ pub use ids::{Ids, Place};
 pub use keys::{Keys, SECRET_BYTES, TokenTime};
 pub use quinn_proto;
 pub use socket::{Datagram, Datagrams, Received};
-pub use transport::Transport;
+pub use transport::{SEND_WINDOW_BYTES, Transport};

@@ -10,8 +10,8 @@ use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
 /// once if its type is unknown.
 pub(crate) const UNIDIRECTIONAL_STREAMS: u32 = 4;
 
-/// What may be in transit before a client has acknowledged anything. The window grows with the congestion window.
-const SEND_WINDOW_BYTES: u64 = 64 * 1024;
+/// What may be in transit before a client has acknowledged anything, in bytes: twice the first congestion window, with which it grows.
+pub const SEND_WINDOW_BYTES: u64 = 32 * 1024;
 
 /// What may be in transit before the path is known (RFC 9002 §7.2).
 const INITIAL_WINDOW_BYTES: u64 = 14_720;

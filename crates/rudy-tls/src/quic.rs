@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Returns what early data is to be handled with: what the handshake is going to have as its result.
+    /// Returns what early data is handled with: what will be the result of the handshake.
     #[must_use]
     pub fn early_outcome(&self) -> Option<Arc<Tls>> {
         self.early_keys().and_then(|_| self.result().ok()).map(Arc::new)

@@ -34,6 +34,9 @@ pub use udp::{PassedDatagrams, UDP_RECEIVE_BYTES};
 /// retry after a second.
 pub(crate) const BACKLOG: i32 = 4096;
 
+/// How often another port is chosen by the kernel, which looks only at TCP, if that for UDP is in use.
+const PORT_ATTEMPTS: u8 = 10;
+
 /// A bound and listening address. Its connections wait until an engine has it.
 #[derive(Debug)]
 pub struct Listener {
@@ -55,6 +58,28 @@ impl Listener {
     }
 
     fn bind_as(
+        address: &Address,
+        cores: usize,
+        inherited: &InheritedSockets,
+        is_open: bool,
+    ) -> Result<Self, ListenError> {
+        let mut listener = Self::bind_once(address, cores, inherited, is_open)?;
+        for _ in 0..PORT_ATTEMPTS {
+            if !listener.needs_other_port() {
+                break;
+            }
+            listener = Self::bind_once(address, cores, inherited, is_open)?;
+        }
+        Ok(listener)
+    }
+
+    /// Whether the kernel has chosen a port that is free for TCP and not for UDP.
+    fn needs_other_port(&self) -> bool {
+        let is_in_use = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+        self.address.endpoint.port() == Some(0) && self.http3_error.as_ref().is_some_and(is_in_use)
+    }
+
+    fn bind_once(
         address: &Address,
         cores: usize,
         inherited: &InheritedSockets,

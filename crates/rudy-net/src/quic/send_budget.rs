@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rudy_quic::SEND_WINDOW_BYTES;
+
 /// What a connection may have in transit in any case.
-const SHARE_BYTES: u64 = 64 * 1024;
+const SHARE_BYTES: u64 = SEND_WINDOW_BYTES;
 
 /// The maximum for a connection: 16 MiB are 160 MiB/s at 100 ms.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;

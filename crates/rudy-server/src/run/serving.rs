@@ -233,6 +233,7 @@ fn difference(others: &[Address], these: &[Address]) -> Vec<Address> {
 
 /// Explains that an address has only the protocols over TCP.
 fn no_http3(address: &Address, error: &io::Error) -> String {
-    let port = address.endpoint.port().unwrap_or_default();
-    format!("{address} has no HTTP/3, because UDP port {port} cannot be bound: {error}; clients use TCP")
+    let port = address.endpoint.port().filter(|port| *port != 0);
+    let port = port.map_or_else(|| "its UDP port".to_owned(), |port| format!("UDP port {port}"));
+    format!("{address} has no HTTP/3, because {port} cannot be bound: {error}; clients use TCP")
 }
