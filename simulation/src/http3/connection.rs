@@ -142,11 +142,9 @@ impl Connection {
         let is_waiting = |exchange: &Exchange| exchange.result().is_none() && exchange.has_begun();
         let is_done = self.exchanges.iter().all(|exchange| exchange.result().is_some());
         let has_go_away = self.control.go_away.is_some() && !self.exchanges.iter().any(is_waiting);
-        if self.how != Use::Stays {
+        // What was not sent needs another connection at once: the end of this one may get lost.
+        if self.how != Use::Stays || !is_done {
             return is_done.then_some(End::Done).or(has_go_away.then_some(End::Announced));
-        }
-        if !is_done && !has_go_away {
-            return None;
         }
         let since = *self.idle_since.get_or_insert_with(Instant::now);
         (since.elapsed() > STAY_TIME).then_some(End::Idle)

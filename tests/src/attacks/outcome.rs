@@ -10,7 +10,7 @@ use rudy_http::{h2, h3};
 pub enum End {
     /// It did not: the server processed all steps.
     Open,
-    /// The server closed it without GOAWAY.
+    /// The server closed it without a code, or that was lost.
     Closed,
     /// The server sent GOAWAY with this code.
     GoAway(u32),

@@ -35,7 +35,11 @@ pub(super) fn run(target: &Target, script: &QuicScript, steps: u32) -> Outcome {
             }
         }
         connection.settle();
-        let end = if connection.has_ended() { End::Http3(connection.closed().0) } else { End::Open };
+        let end = match connection.has_ended() {
+            true if connection.is_unknown() => End::Closed,
+            true => End::Http3(connection.closed().0),
+            false => End::Open,
+        };
         outcome.add(end, sent.max(1), connection);
     }
     outcome

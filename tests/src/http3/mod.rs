@@ -290,6 +290,11 @@ impl Http3Connection {
         }
     }
 
+    /// Whether the server does not know the connection any more: its end was lost.
+    pub fn is_unknown(&self) -> bool {
+        self.end == Some(ConnectionError::Reset)
+    }
+
     /// Whether the connection has ended.
     pub fn has_ended(&self) -> bool {
         self.end.is_some()
