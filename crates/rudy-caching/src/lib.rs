@@ -25,6 +25,7 @@ mod prepared;
 mod pump;
 mod purge;
 mod reply;
+mod spellings;
 mod step;
 mod store;
 mod subject;

@@ -16,15 +16,13 @@ use rudy_runtime::{is_planted, lose};
 use rudy_service::{Body, Client, Request, Response};
 use rudy_store::{self as store, Object};
 
+use super::spellings::Spellings;
 use super::store::OpenStore;
 use super::{Shared, now, reply};
 
-/// The number of responses that a worker keeps. They are in the memory of the store too, unless they have left it since.
-const SLOTS: usize = 256;
-
 thread_local! {
     /// By the hash of the URL and of the accepted codings, whatever their spelling.
-    static PREPARED: RefCell<Vec<Option<Prepared>>> = const { RefCell::new(Vec::new()) };
+    static PREPARED: RefCell<Spellings<Prepared>> = const { RefCell::new(Spellings::new()) };
 }
 
 /// An object, and the heads of the responses from it in one second.
@@ -35,7 +33,8 @@ struct Prepared {
     is_secure: bool,
     host: Box<[u8]>,
     target: Box<[u8]>,
-    object: Arc<Object>,
+    /// Weak, so that the memory of the store decides which objects remain.
+    object: Weak<Object>,
     at: HttpDate,
     whole: Option<Arc<PreparedHead>>,
     not_modified: Option<Arc<PreparedHead>>,
@@ -50,19 +49,13 @@ pub(super) fn respond(
 ) -> Option<Response> {
     let head = request.unchanged().filter(|head| is_plain(shared, head) && is_public(request, client))?;
     let is_secure = client.scheme() == Scheme::HTTPS;
-    let slot = slot(head.host(), head.target(), head.lines(KnownField::AcceptEncoding));
-    PREPARED.with_borrow_mut(|slots| {
-        let slot = slots.get_mut(slot)?;
-        let prepared = slot.as_mut()?;
-        if !prepared.is_of(shared, head, is_secure) {
-            return None;
-        }
-        if !open.store.is_current(&prepared.object) {
-            *slot = None;
-            return None;
-        }
-        let mut response = prepared.respond(shared, head)?;
-        if let Some(content) = shared.content(open, &prepared.object) {
+    let hash = hash(head.host(), head.target(), head.lines(KnownField::AcceptEncoding));
+    PREPARED.with_borrow_mut(|table| {
+        let is_it = |prepared: &Prepared| prepared.is_of(shared, (head.host(), head.target()), is_secure);
+        let prepared = table.get_mut(hash, is_it)?;
+        let object = prepared.object.upgrade().filter(|object| open.store.is_current(object))?;
+        let mut response = prepared.respond(&object, shared, head)?;
+        if let Some(content) = shared.content(open, &object) {
             response.state_mut().content = Some(content);
         }
         Some(response)
@@ -88,33 +81,30 @@ pub(super) fn keep(
     if !is_kept {
         return;
     }
-    let slot = slot(host, target, request.headers().lines(KnownField::AcceptEncoding));
+    let hash = hash(host, target, request.headers().lines(KnownField::AcceptEncoding));
     if is_planted("a prepared response that keeps a store") {
         lose(shared.clone());
     }
-    PREPARED.with_borrow_mut(|slots| {
-        slots.resize_with(SLOTS, || None);
-        slots[slot] = Some(Prepared {
-            shared: Arc::downgrade(shared),
-            is_secure,
-            host: host.into(),
-            target: target.into(),
-            object: object.clone(),
-            at: HttpDate::from_unix_seconds(0),
-            whole: None,
-            not_modified: None,
-        });
-    });
+    let prepared = Prepared {
+        shared: Arc::downgrade(shared),
+        is_secure,
+        host: host.into(),
+        target: target.into(),
+        object: Arc::downgrade(object),
+        at: HttpDate::from_unix_seconds(0),
+        whole: None,
+        not_modified: None,
+    };
+    let is_replaced =
+        |other: &Prepared| other.is_of(shared, (host, target), is_secure) || other.object.strong_count() == 0;
+    PREPARED.with_borrow_mut(|table| table.insert(hash, prepared, is_replaced));
 }
 
-fn slot<'a>(host: &[u8], target: &[u8], codings: impl Iterator<Item = &'a [u8]>) -> usize {
+fn hash<'a>(host: &[u8], target: &[u8], codings: impl Iterator<Item = &'a [u8]>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (host, target).hash(&mut hasher);
     codings.for_each(|line| line.hash(&mut hasher));
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below the number of slots")]
-    {
-        (hasher.finish() % SLOTS as u64) as usize
-    }
+    hasher.finish()
 }
 
 /// Whether no field of the request affects the decision, except those that [`Prepared::respond`] evaluates.
@@ -153,15 +143,15 @@ fn counts(shared: &Shared, name: &[u8]) -> bool {
 }
 
 impl Prepared {
-    fn is_of(&self, shared: &Arc<Shared>, head: &RequestHead<'_>, is_secure: bool) -> bool {
+    fn is_of(&self, shared: &Arc<Shared>, (host, target): (&[u8], &[u8]), is_secure: bool) -> bool {
         std::ptr::eq(self.shared.as_ptr(), Arc::as_ptr(shared))
             && self.is_secure == is_secure
-            && *self.target == *head.target()
-            && *self.host == *head.host()
+            && *self.target == *target
+            && *self.host == *host
     }
 
-    fn respond(&mut self, shared: &Shared, head: &RequestHead<'_>) -> Option<Response> {
-        let (stored, now) = (self.object.stored(), now());
+    fn respond(&mut self, object: &Object, shared: &Shared, head: &RequestHead<'_>) -> Option<Response> {
+        let (stored, now) = (object.stored(), now());
         let (age, ttl) = stored.fresh_at(now)?;
         if stored.variant().matches_view(head) != Some(true) {
             return None;
@@ -173,9 +163,9 @@ impl Prepared {
             Verdict::Proceed => {
                 let encoded = match &self.whole {
                     Some(encoded) => encoded.clone(),
-                    None => self.whole.insert(encode(shared, whole(&self.object, age), ttl)).clone(),
+                    None => self.whole.insert(encode(shared, whole(object, age), ttl)).clone(),
                 };
-                let store::Body::Memory(bytes) = self.object.body() else { return None };
+                let store::Body::Memory(bytes) = object.body() else { return None };
                 Some(Response::prepared(encoded, Body::Bytes(bytes.clone())))
             }
             Verdict::NotModified => {
