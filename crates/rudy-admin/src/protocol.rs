@@ -151,6 +151,9 @@ pub struct CacheStats {
     pub read_errors: u64,
     /// The number of responses that could not be written since the start.
     pub write_errors: u64,
+    /// Whether requests pass it by, because its disk fails.
+    #[serde(default)]
+    pub is_suspended: bool,
     /// The number of purges that are being applied.
     pub purges_pending: u64,
 }

@@ -140,6 +140,7 @@ fn stats(open: &OpenStore) -> CacheStats {
         damaged,
         read_errors,
         write_errors,
+        is_suspended: open.is_suspended(),
         purges_pending,
     }
 }

@@ -113,7 +113,7 @@ impl Around for Cache {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return bypass::write_through(&self.0, open, request, call, next);
         }
-        if self.0.rules.bypasses(&self.0.policy, &request) {
+        if open.is_suspended() || self.0.rules.bypasses(&self.0.policy, &request) {
             return bypass::pass(&self.0, Forward::Bypass, request, call, next);
         }
         self.read(open, request, call, next)

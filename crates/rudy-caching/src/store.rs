@@ -245,12 +245,29 @@ impl DiskLog for DiskErrors {
         };
         self.0.recurring_error(kind, &format!("{kind} {}: {error}; Rudy {effect}", self.1.display()));
     }
+
+    fn suspended(&self, is_suspended: bool) {
+        let folder = self.1.display();
+        if is_suspended {
+            let probe = "a probe once a minute decides when it is used again";
+            self.0.error(&format!(
+                "requests pass the cache {folder} by: ten errors of its disk in ten seconds; {probe}"
+            ));
+        } else {
+            self.0.notice(&format!("requests use the cache {folder} again: its disk works"));
+        }
+    }
 }
 
 impl OpenStore {
     /// Returns its folder, which only this user can read.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether its disk fails, so that requests should go to the application.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.store.is_suspended()
     }
 
     /// Purges objects. Later requests neither find them nor join a request that was sent before. Blocks. An error is why that has failed,

@@ -52,6 +52,9 @@ fn step(inner: &Arc<Inner>, task: &Task) -> ControlFlow<(), Option<Instant>> {
         Task::Apply => {}
     }
     let mut retry_at = None;
+    if inner.health.probe_at().is_some_and(|due| due <= clock::now()) {
+        inner.probe();
+    }
     if inner.become_writer() {
         // A file that cannot be removed does not keep purges waiting.
         let are_removed = remove_hidden(inner);
@@ -64,11 +67,12 @@ fn step(inner: &Arc<Inner>, task: &Task) -> ControlFlow<(), Option<Instant>> {
 
 /// Returns when there is something to do without a signal.
 fn deadline(inner: &Inner, retry_at: Option<Instant>) -> Option<Instant> {
-    match *inner.role.read() {
+    let of_role = match *inner.role.read() {
         Role::Reader => clock::now().checked_add(LOCK_INTERVAL),
         Role::Writer { .. } => inner.purges.read().forget_at(inner.options.purge_memory).max(retry_at),
         Role::Released => None,
-    }
+    };
+    of_role.into_iter().chain(inner.health.probe_at()).min()
 }
 
 /// Gives the index its new capacity, and removes what has no room in it.

@@ -16,4 +16,7 @@ pub enum DiskFailure {
 pub trait DiskLog: fmt::Debug + Send + Sync {
     /// Is called for each error.
     fn failed(&self, failure: DiskFailure, error: &io::Error);
+
+    /// Is called when requests begin to pass the store by, because of many errors, and when they do no longer.
+    fn suspended(&self, is_suspended: bool);
 }

@@ -10,10 +10,12 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use rudy_cache::Key;
 use rudy_cache::index::{Capacity, Index, ObjectId};
+use rudy_runtime::clock;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::disk::{Access, Disk, WouldBlock};
 use crate::failure::DiskFailure;
+use crate::health::{self, Health};
 use crate::layout::{Ids, LOCK, Layout, key_half};
 use crate::load::{Read, load};
 use crate::object::Object;
@@ -52,6 +54,7 @@ pub(crate) struct Inner {
     stripes: [Mutex<u64>; STRIPES],
     pub(crate) signal: Signal,
     pub(crate) counters: Counters,
+    pub(crate) health: Health,
 }
 
 /// Numbers since the start.
@@ -123,6 +126,7 @@ impl Inner {
             stripes: std::array::from_fn(|_| Mutex::default()),
             signal: Signal::default(),
             counters: Counters::default(),
+            health: Health::default(),
             options,
             disk,
             layout,
@@ -138,8 +142,26 @@ impl Inner {
             DiskFailure::Write => &self.counters.write_errors,
         };
         Counters::add(counter);
+        let is_suspended = self.health.note(error, clock::now());
         if let Some(log) = &self.options.log {
             log.failed(failure, error);
+            if is_suspended {
+                log.suspended(true);
+            }
+        }
+        if is_suspended {
+            // It waits for the probe.
+            self.signal.apply();
+        }
+    }
+
+    /// Probes a disk that fails.
+    pub(crate) fn probe(&self) {
+        let works =
+            if self.is_writer() { health::can_store(&self.disk) } else { health::can_read(&self.disk) };
+        self.health.probed(works, clock::now());
+        if let Some(log) = self.options.log.as_ref().filter(|_| works) {
+            log.suspended(false);
         }
     }
 

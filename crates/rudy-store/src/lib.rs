@@ -69,6 +69,7 @@ mod disk;
 mod failure;
 mod fill;
 mod head;
+mod health;
 mod inner;
 mod layout;
 mod load;

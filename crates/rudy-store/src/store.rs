@@ -259,6 +259,13 @@ impl Store {
         }
     }
 
+    /// Whether requests should pass the store by: its disk has had ten errors in ten seconds, and a probe once a minute has not worked yet.
+    /// A full disk is none. What requests change must be invalidated nevertheless.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.inner.health.is_suspended()
+    }
+
     /// Whether this process has the lock of the folder. Otherwise it only reads.
     #[must_use]
     pub fn is_writer(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -158,13 +159,17 @@ impl Faults for FullDisk {
     }
 }
 
-/// Counts errors of reads and of writes.
+/// Counts errors of reads and of writes, and keeps when the store was suspended.
 #[derive(Debug, Default)]
-struct Log(Mutex<[u64; 2]>);
+struct Log(Mutex<[u64; 2]>, Mutex<Vec<bool>>);
 
 impl DiskLog for Log {
     fn failed(&self, failure: DiskFailure, _: &io::Error) {
         self.0.lock()[usize::from(failure == DiskFailure::Write)] += 1;
+    }
+
+    fn suspended(&self, is_suspended: bool) {
+        self.1.lock().push(is_suspended);
     }
 }
 
@@ -186,6 +191,48 @@ fn errors_of_the_disk_are_counted_and_logged() {
     assert!(read_errors > 0 && write_errors > 0, "{read_errors} {write_errors}");
     let logged = *log.0.lock();
     assert!(logged[0] == read_errors && logged[1] > 0, "{logged:?}");
+}
+
+/// Fails to write while this is set.
+#[derive(Debug, Default)]
+struct FailingDisk(AtomicBool);
+
+impl Faults for FailingDisk {
+    fn before(&self, change: Change<'_>) -> Result<(), Fault> {
+        match change {
+            Change::Write { .. } if self.0.load(Ordering::Relaxed) => {
+                Err(Fault { written: 0, error: rustix::io::Errno::IO.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_suspends_the_store_until_a_probe_works() {
+    let (folder, disk, log) = (folder(), Arc::new(FailingDisk::default()), Arc::new(Log::default()));
+    let options = Options {
+        log: Some(Arc::clone(&log) as _),
+        faults: Some(Arc::clone(&disk) as _),
+        ..Options::new(folder.path())
+    };
+    let store = Store::open(options).unwrap();
+    disk.0.store(true, Ordering::Relaxed);
+    for number in 0..10 {
+        assert!(!store.is_suspended(), "{number} errors");
+        let mut fill = store.fill(&key("/a"), stored(&[], &[]), Some(1), store.epoch());
+        fill.write(bytes::Bytes::from_static(b"x"));
+        assert!(matches!(fill.finish(), Ok(Finished::NotStored(NotKept::System(_)))));
+    }
+    assert!(store.is_suspended());
+    store.inner.probe();
+    assert!(store.is_suspended(), "it fails still");
+    disk.0.store(false, Ordering::Relaxed);
+    store.inner.probe();
+    assert!(!store.is_suspended());
+    assert_eq!(*log.1.lock(), [true, false]);
+    put(&store, &key("/a"), stored(&[], &[]), &body(1, 10));
+    assert_eq!(files(&folder).len(), 1);
 }
 
 #[test]

@@ -95,6 +95,9 @@ fn stats(stats: &CacheStats) -> String {
     if !stats.is_writer {
         lines.push("  another process has the lock: this one reads only".to_owned());
     }
+    if stats.is_suspended {
+        lines.push("  its disk fails: requests pass it by, until a probe once a minute works".to_owned());
+    }
     if !stats.is_indexed {
         lines.push("  the folder is still being read: the numbers grow".to_owned());
     }
