@@ -134,7 +134,12 @@ impl Entry {
             return Ok(false);
         }
         for Dependency { path, seen } in &*self.dependencies {
-            if root.stat(path, access)? != *seen {
+            let stat = match seen {
+                Some(_) => root.stat(path, access)?,
+                // Most files have no siblings. Each search for a replacement of the root would take longer than the lookup.
+                None => root.stat_sibling(path, access)?,
+            };
+            if stat != *seen {
                 return Ok(false);
             }
         }

@@ -101,10 +101,14 @@ impl Root {
 
     /// Returns the metadata of `path` by the same rules, without read permission; `None` if it is missing.
     pub(crate) fn stat(&self, path: &str, access: Access) -> Result<Option<Stat>, WouldBlock> {
-        match self.open_beneath(path, STAT_FLAGS, access).and_then(Stat::of) {
-            Err(error) if access.must_wait(&error.into()) => Err(WouldBlock),
-            stat => Ok(stat.ok()),
-        }
+        known(self.open_beneath(path, STAT_FLAGS, access).and_then(Stat::of), access)
+    }
+
+    /// As [`Self::stat`], but only in the folder that is open, for the siblings of a file that was found: see [`Self::open_sibling`].
+    pub(crate) fn stat_sibling(&self, path: &str, access: Access) -> Result<Option<Stat>, WouldBlock> {
+        let current = self.current(clock::monotonic_ms(), access);
+        let found = current.and_then(|current| current.open_beneath(path, STAT_FLAGS, self.resolve, access));
+        known(found.and_then(Stat::of), access)
     }
 
     /// Returns the kind of the file at `path`, like [`Self::stat`]; an error if the kind is unknown. First revalidates the root, at
@@ -196,6 +200,14 @@ impl Root {
         self.checked_ms.store(now_ms, Ordering::Relaxed);
         self.folders.keep_open(&self.directory, opened.clone());
         Ok(opened)
+    }
+}
+
+/// Returns the metadata, or `None` if there is none, unless that takes time to find out.
+fn known(stat: Result<Stat, Errno>, access: Access) -> Result<Option<Stat>, WouldBlock> {
+    match stat {
+        Err(error) if access.must_wait(&error.into()) => Err(WouldBlock),
+        stat => Ok(stat.ok()),
     }
 }
 
