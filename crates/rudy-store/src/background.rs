@@ -74,11 +74,11 @@ fn deadline(inner: &Inner, retry_at: Option<Instant>) -> Option<Instant> {
 /// Gives the index its new capacity, and removes what has no room in it.
 fn resize(inner: &Inner) {
     let (capacity, writing) = (inner.limits.lock().0, inner.writing());
-    let mut evicted = Vec::new();
-    inner.index.lock().resize(capacity, |id| evicted.push(id));
-    if writing.is_some() {
-        inner.evict(evicted);
-    }
+    inner.index.resize(capacity, |evicted| {
+        if writing.is_some() {
+            inner.evict(evicted);
+        }
+    });
 }
 
 /// Adds the objects in the folder to the index, and removes other files.
@@ -99,11 +99,8 @@ fn scan(inner: &Arc<Inner>) {
         {
             let _changes = inner.lock(id);
             let size = inner.disk.stat(path);
-            let mut index = inner.index.lock();
-            if let Some((bytes, _)) = size.filter(|_| !index.contains(id))
-                && !index.insert(id, bytes, |id| evicted.push(id))
-            {
-                evicted.push(id);
+            if let Some((bytes, _)) = size.filter(|_| !inner.index.contains(id)) {
+                inner.index.insert(id, bytes, &mut evicted);
             }
         }
         inner.evict(evicted);

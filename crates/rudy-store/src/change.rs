@@ -214,11 +214,8 @@ impl Inner {
     }
 
     fn add_to_index(&self, object: &Arc<Object>, evicted: &mut Vec<ObjectId>) {
-        let mut index = self.index.lock();
-        if !index.insert(object.id, object.slot.record_end(), |id| evicted.push(id)) {
-            evicted.push(object.id);
-        }
-        index.mark(object.id);
+        self.index.insert(object.id, object.slot.record_end(), evicted);
+        self.index.mark(object.id);
         self.remember(object);
     }
 
@@ -340,7 +337,7 @@ impl Inner {
 
     /// Removes a file, with the lock of its key. Returns whether it is gone.
     pub(crate) fn delete_file(&self, id: ObjectId) -> bool {
-        self.index.lock().remove(id);
+        self.index.remove(id);
         self.memory.remove(&id);
         let removed = self.disk.remove(&self.layout.path(id));
         if let Err(error) = &removed {
@@ -354,7 +351,7 @@ impl Inner {
         for id in evicted {
             let mut changes = self.lock(id);
             // It may have been stored again.
-            if !self.index.lock().contains(id) {
+            if !self.index.contains(id) {
                 *changes += 1;
                 self.delete_file(id);
                 Counters::add(&self.counters.evicted);
@@ -373,7 +370,7 @@ impl Inner {
                 self.delete_file(id);
             }
             Err(Absent::Missing) => {
-                self.index.lock().remove(id);
+                self.index.remove(id);
                 self.memory.remove(&id);
             }
             Ok(_) | Err(Absent::WouldBlock | Absent::Failed(_)) => {}

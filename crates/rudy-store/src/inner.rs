@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use quick_cache::Weighter;
 use rudy_cache::Key;
-use rudy_cache::index::{Capacity, Index, ObjectId};
+use rudy_cache::index::{Capacity, ObjectId};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::disk::{Access, Disk, WouldBlock};
 use crate::failure::DiskFailure;
+use crate::index::Index;
 use crate::layout::{Ids, LOCK, Layout, key_half};
 use crate::load::{Read, load};
 use crate::object::Object;
@@ -45,7 +46,7 @@ pub(crate) struct Inner {
     forgets: AtomicU64,
     /// Held while the file of the state is written.
     pub(crate) state: Mutex<()>,
-    pub(crate) index: Mutex<Index>,
+    pub(crate) index: Index,
     /// The space for objects, which the background thread gives to the index, and the memory.
     pub(crate) limits: Mutex<(Capacity, u64)>,
     pub(crate) memory: Cache<ObjectId, Arc<Object>, Weight>,
@@ -110,7 +111,7 @@ impl Inner {
     ) -> Self {
         let items = usize::try_from(options.memory_bytes / OBJECT_BYTES_ESTIMATE).unwrap_or(usize::MAX);
         let inner = Self {
-            index: Mutex::new(Index::new(options.capacity)),
+            index: Index::new(options.capacity),
             limits: Mutex::new((options.capacity, options.memory_bytes)),
             memory: Cache::with_weighter(items.clamp(1, 1 << 20), options.memory_bytes, Weight),
             ids: Ids(state.seed),
@@ -201,15 +202,9 @@ impl Inner {
             }
             *role = Role::Reader;
         }
-        self.index.lock().clear();
+        let capacity = self.limits.lock().0;
+        self.index.clear(capacity);
         self.signal.apply();
-    }
-
-    /// Counts a use, unless another thread has the index: nearly all uses are counted, and no hit waits.
-    pub(crate) fn count_use(&self, id: ObjectId) {
-        if let Some(mut index) = self.index.try_lock() {
-            index.hit(id);
-        }
     }
 
     /// Locks the files of a key. The number in it is that of their changes.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::queue::USES_MAX;
 use super::*;
 
 fn id(number: u64) -> ObjectId {
@@ -23,9 +24,13 @@ fn capacity(blocks: u64, objects: u32) -> Capacity {
 
 /// Inserts an object of some blocks, and returns the numbers of the evicted ones.
 fn insert(index: &mut Index, number_of_object: u64, blocks: u64) -> Vec<u64> {
-    let mut evicted = Vec::new();
-    index.insert(id(number_of_object), blocks * BLOCK_BYTES, |id| evicted.push(number(id)));
-    evicted
+    let (id, mut evicted) = (id(number_of_object), Vec::new());
+    let contained = index.contains(id);
+    if !index.insert(id, blocks * BLOCK_BYTES) {
+        return if contained { vec![number_of_object] } else { Vec::new() };
+    }
+    while !index.evict(Some(id), &mut evicted) {}
+    evicted.into_iter().map(number).collect()
 }
 
 /// The algorithm of the paper with three vectors, the oldest object first. Each object has its blocks and uses.
@@ -35,7 +40,8 @@ struct Model {
     objects: usize,
     small: Vec<(u64, u64, u8)>,
     main: Vec<(u64, u64, u8)>,
-    ghosts: Vec<u64>,
+    /// `None` in place of one that has returned.
+    ghosts: Vec<Option<u64>>,
 }
 
 impl Model {
@@ -52,6 +58,12 @@ impl Model {
     fn remove(&mut self, number: u64) {
         self.small.retain(|object| object.0 != number);
         self.main.retain(|object| object.0 != number);
+        self.trim_ghosts();
+    }
+
+    fn trim_ghosts(&mut self) {
+        let surplus = self.ghosts.len().saturating_sub(self.small.len() + self.main.len());
+        self.ghosts.drain(..surplus);
     }
 
     fn insert(&mut self, number: u64, blocks: u64) -> Vec<u64> {
@@ -66,8 +78,8 @@ impl Model {
         } else if let Some(at) = self.main.iter().position(|object| object.0 == number) {
             let (_, _, uses) = self.main.remove(at);
             self.main.push((number, blocks, uses));
-        } else if self.ghosts.contains(&number) {
-            self.ghosts.retain(|ghost| *ghost != number);
+        } else if let Some(ghost) = self.ghosts.iter_mut().find(|ghost| **ghost == Some(number)) {
+            *ghost = None;
             self.main.push((number, blocks, 0));
         } else {
             self.small.push((number, blocks, 0));
@@ -78,8 +90,7 @@ impl Model {
         {
             evicted.extend(self.advance(number));
         }
-        let surplus = self.ghosts.len().saturating_sub(self.small.len() + self.main.len());
-        self.ghosts.drain(..surplus);
+        self.trim_ghosts();
         evicted
     }
 
@@ -92,7 +103,7 @@ impl Model {
                 self.main.push((number, blocks, 0));
                 return None;
             }
-            self.ghosts.push(number);
+            self.ghosts.push(Some(number));
             return Some(number);
         }
         let (number, blocks, uses) = self.main.remove(0);
@@ -159,8 +170,9 @@ proptest! {
         for (number, blocks) in (0..).zip(&blocks) {
             prop_assert_eq!(insert(&mut index, number, *blocks), vec![]);
         }
-        let mut evicted = BTreeSet::new();
-        index.resize(capacity(space, objects), |id| { evicted.insert(number(id)); });
+        let mut evicted = Vec::new();
+        while !index.resize(capacity(space, objects), &mut evicted) {}
+        let evicted: BTreeSet<_> = evicted.into_iter().map(number).collect();
         prop_assert!(index.bytes() <= space * BLOCK_BYTES && index.len() <= objects);
         for (number, _) in (0..).zip(&blocks) {
             prop_assert_eq!(index.contains(id(number)), !evicted.contains(&number));
@@ -202,14 +214,13 @@ fn an_object_that_returns_soon_enters_the_main_queue() {
 fn the_size_is_in_blocks_of_the_disk() {
     let mut index = Index::new(Capacity { bytes: 3 * BLOCK_BYTES - 1, objects: 10 });
     for (number, bytes) in [(0, 0), (1, 1), (2, BLOCK_BYTES)] {
-        assert!(index.insert(id(number), bytes, |_| panic!("there is space")));
+        assert!(index.insert(id(number), bytes) && index.evict(None, &mut Vec::new()));
     }
-    assert_eq!(index.bytes(), 2 * BLOCK_BYTES);
-    assert!(!index.insert(id(3), 2 * BLOCK_BYTES + 1, |_| panic!("nothing leaves for it")));
-    assert!(!index.insert(id(3), u64::MAX, |_| panic!("nothing leaves for it")));
-    let mut evicted = Vec::new();
-    assert!(!index.insert(id(1), 3 * BLOCK_BYTES, |id| evicted.push(number(id))));
-    assert_eq!(evicted, [1], "its older version may not remain");
+    assert_eq!((index.len(), index.bytes()), (3, 2 * BLOCK_BYTES));
+    assert!(!index.insert(id(3), 2 * BLOCK_BYTES + 1) && !index.insert(id(3), u64::MAX));
+    assert_eq!(index.len(), 3, "nothing leaves for it");
+    assert!(!index.insert(id(1), 3 * BLOCK_BYTES));
+    assert!(!index.contains(id(1)), "its older version may not remain");
 }
 
 #[test]
@@ -225,16 +236,63 @@ fn an_insertion_clears_the_mark() {
     assert!(!index.is_marked(id(1)));
 }
 
-/// The worst moment is just after both tables have doubled, with as many ghosts as objects.
+/// With as many ghosts as objects.
 #[test]
-fn an_object_needs_at_most_256_bytes() {
-    for objects in [1_000, 14_400, 29_000, 60_000_u32] {
+fn an_object_needs_at_most_50_bytes() {
+    for objects in [20_000, 29_000, 60_000, 100_000_u32] {
         let mut index = Index::new(capacity(u64::from(objects), objects));
         for number in 0..3 * u64::from(objects) {
             insert(&mut index, number, 1);
         }
-        assert_eq!((index.len(), index.slots.count(Queue::Ghost)), (objects, objects));
+        assert_eq!((index.len(), index.ghosts.len()), (objects, objects));
         let each = index.memory_bytes() / objects as usize;
-        assert!(each <= 256, "{each} bytes for each of {objects} objects");
+        assert!(each <= 50, "{each} bytes for each of {objects} objects");
     }
+}
+
+/// An index of objects that were all used as often as is counted.
+fn used(objects: u32) -> Index {
+    let mut index = Index::new(capacity(objects.into(), objects));
+    for number in 0..objects.into() {
+        insert(&mut index, number, 1);
+        assert!((0..USES_MAX).all(|_| index.hit(id(number))));
+    }
+    index
+}
+
+#[test]
+fn an_eviction_is_short_even_if_all_objects_were_used() {
+    let mut index = used(100_000);
+    for number in 100_000..101_000 {
+        assert!(index.insert(id(number), BLOCK_BYTES));
+        let mut evicted = Vec::new();
+        let is_done = index.evict(Some(id(number)), &mut evicted);
+        assert!(is_done && evicted.len() == 1, "{number}: {evicted:?}");
+    }
+}
+
+#[test]
+fn an_object_that_needs_the_space_of_thousands_evicts_some_in_each_call() {
+    let mut index = used(10_000);
+    assert!(index.insert(id(10_000), 9_000 * BLOCK_BYTES));
+    let (mut evicted, mut calls) = (Vec::new(), 0);
+    while !index.evict(Some(id(10_000)), &mut evicted) {
+        calls += 1;
+        assert!(evicted.len() <= calls * MOVES_MAX as usize);
+    }
+    assert!(index.contains(id(10_000)) && evicted.len() >= 9_000, "{} in {calls} calls", evicted.len());
+}
+
+#[test]
+fn the_space_shrinks_in_steps() {
+    let mut index = used(10_000);
+    let mut evicted = Vec::new();
+    while !index.resize(capacity(100, 10_000), &mut evicted) {
+        // An insertion meanwhile has to evict few.
+        let (new, mut others) = (id(20_000 + u64::from(index.len())), Vec::new());
+        assert!(index.insert(new, BLOCK_BYTES));
+        while !index.evict(Some(new), &mut others) {}
+        assert!(others.len() <= MOVES_MAX as usize, "{}", others.len());
+    }
+    assert_eq!(index.len(), 100);
 }
