@@ -83,11 +83,17 @@ fn resize(inner: &Inner) {
 
 /// Adds the objects in the folder to the index, and removes other files.
 ///
-/// It reads names and sizes only. The metadata is read and verified by the first hit: opening a million files takes many times as
-/// long as listing them.
+/// It reads names, and the sizes of what is not in the snapshot. The metadata is read and verified by the first hit: opening a million
+/// files takes many times as long as listing them.
 fn scan(inner: &Arc<Inner>) {
     clear_temporary(inner);
+    if let Some(writing) = inner.writing() {
+        inner.snapshot(writing.run).restore(&|evicted| inner.evict(evicted));
+    }
     let result = walk(inner, &mut |path, id| {
+        if inner.is_writer() && id.is_some_and(|id| inner.index.confirm(id)) {
+            return ControlFlow::Continue(());
+        }
         let Some(_writing) = inner.writing() else { return ControlFlow::Break(()) };
         let Some(id) = id else {
             Counters::add(&inner.counters.damaged);
@@ -106,6 +112,9 @@ fn scan(inner: &Arc<Inner>) {
         inner.evict(evicted);
         ControlFlow::Continue(())
     });
+    if result == ControlFlow::Continue(true) {
+        inner.index.remove_unconfirmed();
+    }
     if result.is_continue() {
         inner.signal.end_of_scan();
     }
@@ -148,7 +157,7 @@ fn walk_folder(
             return ControlFlow::Continue(false);
         }
     };
-    let mut is_complete = true;
+    let (mut is_complete, digits) = (true, inner.layout.digits(folder));
     for (name, is_folder) in names {
         if inner.signal.is_stopped() {
             return ControlFlow::Break(());
@@ -158,7 +167,8 @@ fn walk_folder(
             // Folders of other levels have only files that are not at their places.
             is_complete &= walk_folder(inner, &path, depth.saturating_sub(1), each)?;
         } else {
-            let id = parse_name(&name).filter(|id| inner.layout.path(*id) == path);
+            let is_here = digits.as_ref().is_some_and(|digits| name.starts_with(digits));
+            let id = parse_name(&name).filter(|_| is_here);
             each(&path, id)?;
         }
     }

@@ -3,9 +3,12 @@
 //! No thread has its lock for longer than a batch of evictions takes, about a tenth of a millisecond: evictions take it again for each
 //! batch, and files are removed without it.
 
-use rudy_cache::index::{self, Capacity, ObjectId};
+use rudy_cache::index::{self, Capacity, ObjectId, Position, SAVED_BYTES};
 
 use crate::sync::Mutex;
+
+/// The number of objects of a snapshot that are added with one lock.
+const RESTORED_AT_ONCE: usize = 256;
 
 /// An [`index::Index`] with a lock.
 #[derive(Debug)]
@@ -58,6 +61,38 @@ impl Index {
             evicted.push(id);
         }
         while !self.0.lock().evict(Some(id), evicted) {}
+    }
+
+    /// Adds objects of a snapshot, and returns those that have to leave.
+    pub(crate) fn restore(&self, saved: &[[u8; SAVED_BYTES]]) -> Vec<ObjectId> {
+        let mut evicted = Vec::new();
+        for some in saved.chunks(RESTORED_AT_ONCE) {
+            let mut index = self.0.lock();
+            for object in some {
+                index.restore(object);
+            }
+            drop(index);
+            while !self.0.lock().evict(None, &mut evicted) {}
+        }
+        evicted
+    }
+
+    /// As [`index::Index::save`].
+    pub(crate) fn save(&self, from: Option<Position>, out: &mut Vec<u8>) -> Option<Position> {
+        self.0.lock().save(from, out)
+    }
+
+    /// Notes that an object has a file. Returns whether it is in the index.
+    pub(crate) fn confirm(&self, id: ObjectId) -> bool {
+        self.0.lock().confirm(id)
+    }
+
+    /// Removes the objects of a snapshot that have no file.
+    pub(crate) fn remove_unconfirmed(&self) {
+        let mut position = self.0.lock().remove_unconfirmed(None);
+        while position.is_some() {
+            position = self.0.lock().remove_unconfirmed(position);
+        }
     }
 
     pub(crate) fn remove(&self, id: ObjectId) -> bool {

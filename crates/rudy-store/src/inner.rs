@@ -23,6 +23,7 @@ use crate::purge::list::{self, State};
 use crate::purge::{Effect, Purges};
 use crate::record::Epoch;
 use crate::signal::Signal;
+use crate::snapshot::Snapshot;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Cache, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
@@ -184,6 +185,11 @@ impl Inner {
     /// Gives up the lock of the folder, until [`Inner::reclaim`].
     pub(crate) fn release(&self) {
         let mut role = self.role.write();
+        if let Role::Writer { run, .. } = *role
+            && let Err(error) = self.snapshot(run).write()
+        {
+            self.failed(DiskFailure::Write, &error);
+        }
         self.is_writer.store(false, Ordering::Release);
         *role = Role::Released;
         // From now on, other processes change the files. A search that has read one before does not keep the object.
@@ -191,6 +197,11 @@ impl Inner {
             *stripe.lock() += 1;
         }
         self.memory.clear();
+    }
+
+    /// Returns the snapshot of a run.
+    pub(crate) fn snapshot(&self, run: u64) -> Snapshot<'_> {
+        Snapshot { disk: &self.disk, index: &self.index, seed: &self.ids.0, run }
     }
 
     /// Lets this process take the lock again, with an index of what other processes have left.

@@ -80,6 +80,7 @@ mod options;
 mod purge;
 mod record;
 mod signal;
+mod snapshot;
 mod store;
 mod sync;
 #[cfg(test)]

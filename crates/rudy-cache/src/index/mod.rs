@@ -16,12 +16,14 @@ mod chunks;
 mod ghosts;
 mod id;
 mod queue;
+mod saved;
 #[cfg(test)]
 mod tests;
 
 use ghosts::Ghosts;
 pub use id::{ObjectId, Seed};
-use queue::{BLOCKS_MAX, Queue, Queues};
+use queue::{BLOCKS_MAX, Queue, Queues, State};
+pub use saved::{Position, SAVED_BYTES};
 
 /// The space that a store may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +144,7 @@ impl Index {
             self.queues.renew(at, queue, blocks);
         } else {
             let was_here = self.ghosts.take(id.table_hash());
-            self.queues.add(id, if was_here { Queue::Main } else { Queue::Small }, blocks);
+            self.queues.add(id, State::new(if was_here { Queue::Main } else { Queue::Small }, blocks));
         }
         true
     }
@@ -162,8 +164,7 @@ impl Index {
             let is_long = moves >= MOVES_MAX - 2 && evicted.len() == before;
             let own = protected.map(|at| self.queues.get(at).state.queue());
             let others = |queue| self.queues.count(queue) - u32::from(own == Some(queue));
-            let is_small_full = self.queues.blocks(Queue::Small) > self.space / SMALL_DIVISOR;
-            let is_small = others(Queue::Small) > 0 && (is_small_full || others(Queue::Main) == 0);
+            let is_small = others(Queue::Small) > 0 && (self.is_small_full() || others(Queue::Main) == 0);
             evicted.extend(if is_small {
                 self.advance_small(is_long)
             } else {
@@ -200,6 +201,12 @@ impl Index {
         self.blocks() > self.space || self.len() > self.objects
     }
 
+    /// Whether the small queue has more than its share of the space, or of the number of objects: either may be what is scarce.
+    fn is_small_full(&self) -> bool {
+        self.queues.blocks(Queue::Small) > self.space / SMALL_DIVISOR
+            || u64::from(self.queues.count(Queue::Small)) > u64::from(self.objects) / SMALL_DIVISOR
+    }
+
     /// Moves the oldest object of the small queue to the main queue, if it was used more than once; evicts it otherwise.
     fn advance_small(&mut self, is_long: bool) -> Option<ObjectId> {
         let at = self.queues.oldest(Queue::Small);
@@ -232,7 +239,7 @@ impl Index {
         (slot.id, slot.state.uses())
     }
 
-    /// Removes ghosts until there are no more than objects: at most two.
+    /// Removes ghosts until there are no more than objects: two after an eviction.
     fn trim_ghosts(&mut self) {
         while self.ghosts.len() > self.len() {
             self.ghosts.pop();

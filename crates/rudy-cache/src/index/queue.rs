@@ -21,22 +21,37 @@ pub(super) struct Slot {
 ///
 /// ```text
 /// 0   size in blocks
-/// 28  queue
-/// 29  uses
-/// 31  mark
+/// 27  queue
+/// 28  uses
+/// 30  mark
+/// 31  whether it is unconfirmed
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub(super) struct State(u32);
 
-/// The limit of the size of an object: 1 TiB.
-pub(super) const BLOCKS_MAX: u32 = (1 << 28) - 1;
+/// The limit of the size of an object: 512 GiB.
+pub(super) const BLOCKS_MAX: u32 = (1 << 27) - 1;
+
+const QUEUE: u32 = 1 << 27;
+const USES: u32 = 3 << 28;
+const MARK: u32 = 1 << 30;
+const UNCONFIRMED: u32 = 1 << 31;
 
 /// More uses are not counted: an object stays for at most this many rounds after its last use.
 pub(super) const USES_MAX: u8 = 3;
 
 impl State {
-    fn new(queue: Queue, blocks: u32) -> Self {
-        Self(blocks | (queue as u32) << 28)
+    pub(super) fn new(queue: Queue, blocks: u32) -> Self {
+        Self(blocks | if queue == Queue::Main { QUEUE } else { 0 })
+    }
+
+    /// Returns the state from [`State::saved`], unconfirmed.
+    pub(super) fn restored(saved: u32) -> Self {
+        Self(saved & !MARK | UNCONFIRMED)
+    }
+
+    pub(super) fn saved(self) -> u32 {
+        self.0 & !(MARK | UNCONFIRMED)
     }
 
     pub(super) fn blocks(self) -> u32 {
@@ -44,23 +59,35 @@ impl State {
     }
 
     pub(super) fn queue(self) -> Queue {
-        if self.0 >> 28 & 1 == 0 { Queue::Small } else { Queue::Main }
+        if self.0 & QUEUE == 0 { Queue::Small } else { Queue::Main }
     }
 
     pub(super) fn uses(self) -> u8 {
-        (self.0 >> 29).to_le_bytes()[0] & USES_MAX
+        (self.0 >> 28).to_le_bytes()[0] & USES_MAX
     }
 
     pub(super) fn set_uses(&mut self, uses: u8) {
-        self.0 = self.0 & !(u32::from(USES_MAX) << 29) | u32::from(uses.min(USES_MAX)) << 29;
+        self.0 = self.0 & !USES | u32::from(uses.min(USES_MAX)) << 28;
     }
 
     pub(super) fn is_marked(self) -> bool {
-        self.0 >> 31 == 1
+        self.0 & MARK != 0
     }
 
     pub(super) fn mark(&mut self) {
-        self.0 |= 1 << 31;
+        self.0 |= MARK;
+    }
+
+    pub(super) fn is_confirmed(self) -> bool {
+        self.0 & UNCONFIRMED == 0
+    }
+
+    pub(super) fn confirm(&mut self) {
+        self.0 &= !UNCONFIRMED;
+    }
+
+    fn set_queue(&mut self, queue: Queue) {
+        self.0 = self.0 & !QUEUE | Self::new(queue, 0).0;
     }
 }
 
@@ -127,13 +154,23 @@ impl Queues {
         self.ends[queue as usize].oldest
     }
 
+    /// Returns the next object of the queue.
+    pub(super) fn newer(&self, at: u32) -> u32 {
+        self.slots[at].newer
+    }
+
+    /// Returns the number of slots, with those that are free.
+    pub(super) fn slots(&self) -> u32 {
+        u32::try_from(self.slots.len()).expect("objects are limited to 2^30")
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.slots.memory_bytes() + self.buckets.memory_bytes()
     }
 
-    /// Adds an object as the newest of a queue, and returns its slot.
-    pub(super) fn add(&mut self, id: ObjectId, queue: Queue, blocks: u32) -> u32 {
-        let slot = Slot { id, newer: NONE, older: NONE, next: NONE, state: State::new(queue, blocks) };
+    /// Adds an object as the newest of its queue.
+    pub(super) fn add(&mut self, id: ObjectId, state: State) {
+        let slot = Slot { id, newer: NONE, older: NONE, next: NONE, state };
         let at = self.free;
         let at = if at == NONE {
             self.slots.push(slot);
@@ -145,7 +182,6 @@ impl Queues {
         };
         self.buckets.insert(&mut self.slots, at);
         self.push(at);
-        at
     }
 
     /// Removes an object, and makes its slot free.
@@ -153,6 +189,7 @@ impl Queues {
         self.unlink(at);
         self.buckets.remove(&mut self.slots, at);
         self.slots[at].next = self.free;
+        self.slots[at].state.confirm();
         self.free = at;
     }
 
@@ -170,12 +207,8 @@ impl Queues {
     pub(super) fn move_to(&mut self, at: u32, queue: Queue, uses: u8) {
         self.unlink(at);
         let state = &mut self.slots[at].state;
-        let is_marked = state.is_marked();
-        *state = State::new(queue, state.blocks());
+        state.set_queue(queue);
         state.set_uses(uses);
-        if is_marked {
-            state.mark();
-        }
         self.push(at);
     }
 

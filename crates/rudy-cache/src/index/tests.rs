@@ -97,7 +97,8 @@ impl Model {
     fn advance(&mut self, protected: u64) -> Option<u64> {
         let others = |queue: &[(u64, u64, u8)]| queue.iter().any(|object| object.0 != protected);
         let small_blocks: u64 = self.small.iter().map(|object| object.1).sum();
-        if others(&self.small) && (small_blocks > self.space / 10 || !others(&self.main)) {
+        let is_full = small_blocks > self.space / 10 || self.small.len() > self.objects / 10;
+        if others(&self.small) && (is_full || !others(&self.main)) {
             let (number, blocks, uses) = self.small.remove(0);
             if uses > 1 {
                 self.main.push((number, blocks, 0));
@@ -190,6 +191,19 @@ fn a_scan_evicts_no_object_that_is_used_repeatedly() {
         assert!((0..500).all(|number| index.hit(id(number))));
     }
     for number in 1000..100_000 {
+        insert(&mut index, number, 1);
+    }
+    assert!((0..500).all(|number| index.contains(id(number))));
+}
+
+#[test]
+fn a_scan_evicts_no_such_object_if_only_the_number_of_objects_is_scarce() {
+    let mut index = Index::new(capacity(1 << 30, 1000));
+    for number in 0..500 {
+        insert(&mut index, number, 1);
+        assert!(index.hit(id(number)) && index.hit(id(number)));
+    }
+    for number in 1000..10_000 {
         insert(&mut index, number, 1);
     }
     assert!((0..500).all(|number| index.contains(id(number))));
@@ -295,4 +309,58 @@ fn the_space_shrinks_in_steps() {
         assert!(others.len() <= MOVES_MAX as usize, "{}", others.len());
     }
     assert_eq!(index.len(), 100);
+}
+
+#[test]
+fn a_restored_index_evicts_in_the_same_order() {
+    let mut index = Index::new(capacity(2000, 2000));
+    for number in 0..4000 {
+        insert(&mut index, number, 1 + number % 2);
+        for used in [number % 100, number % 1000] {
+            index.hit(id(used));
+        }
+    }
+    let mut saved = Vec::new();
+    let mut position = index.save(None, &mut saved);
+    while position.is_some() {
+        position = index.save(position, &mut saved);
+    }
+    let mut restored = Index::new(capacity(2000, 2000));
+    for object in saved.as_chunks().0 {
+        restored.restore(object);
+    }
+    assert_eq!((restored.len(), restored.bytes()), (index.len(), index.bytes()));
+    // The ghosts are not saved.
+    index.ghosts = Ghosts::default();
+    for number in 10_000..14_000 {
+        assert_eq!(insert(&mut restored, number, 1), insert(&mut index, number, 1));
+    }
+    assert!(Index::new(capacity(1, 1)).save(None, &mut saved).is_none());
+}
+
+#[test]
+fn an_object_that_no_scan_confirms_leaves() {
+    let mut index = Index::new(capacity(10_000, 10_000));
+    for number in 0..3000 {
+        index.restore(
+            id(number)
+                .to_bytes()
+                .into_iter()
+                .chain([1, 0, 0, 0])
+                .collect::<Vec<_>>()
+                .as_chunks()
+                .0
+                .first()
+                .unwrap(),
+        );
+    }
+    assert!((0..1000).all(|number| index.confirm(id(number))) && !index.confirm(id(3000)));
+    assert!((1000..1500).all(|number| index.hit(id(number)) && index.insert(id(number), 1)));
+    assert!((1500..1600).all(|number| index.remove(id(number))));
+    let mut position = index.remove_unconfirmed(None);
+    while position.is_some() {
+        position = index.remove_unconfirmed(position);
+    }
+    assert!((0..3000).all(|number| index.contains(id(number)) == (number < 1500)));
+    assert_eq!((index.len(), index.bytes()), (1500, 1500 * BLOCK_BYTES));
 }
