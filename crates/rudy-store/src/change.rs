@@ -12,6 +12,7 @@ use rudy_cache::{Key, Stored};
 use crate::disk::Access;
 use crate::failure::DiskFailure;
 use crate::head::{HEAD_BYTES, RECORD_BYTES_MAX, Slot, checksum};
+use crate::index::Uses;
 use crate::inner::{Counters, Inner, Writing};
 use crate::layout::TEMPORARY;
 use crate::load::{Absent, Read, load};
@@ -94,9 +95,17 @@ pub(crate) struct Temporary {
 impl Temporary {
     /// Creates a file for an object. `run` is that of [`Inner::writing`].
     pub(crate) fn create(inner: &Arc<Inner>, run: u64) -> io::Result<Self> {
-        let name = format!("{TEMPORARY}/{run}-{}", Counters::add(&inner.counters.temporary));
-        let file = Arc::new(inner.disk.create(&name)?);
-        Ok(Self { inner: Arc::clone(inner), name, file, has_final_name: false })
+        loop {
+            let name = format!("{TEMPORARY}/{run}-{}", Counters::add(&inner.counters.temporary));
+            match inner.disk.create(&name) {
+                // The file of the state was lost, so that runs have the numbers of earlier ones again.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                file => {
+                    let file = Arc::new(file?);
+                    return Ok(Self { inner: Arc::clone(inner), name, file, has_final_name: false });
+                }
+            }
+        }
     }
 
     fn rename(mut self, path: &str) -> io::Result<Arc<File>> {
@@ -208,7 +217,7 @@ impl Inner {
         let file = temporary.rename(&self.layout.path(id))?;
         let body = small
             .map_or_else(|| Body::File { file, offset: HEAD_BYTES, length: slot.body_bytes }, Body::Memory);
-        let object = Arc::new(Object { id, slot, record, body });
+        let object = Arc::new(Object { id, slot, record, body, uses: Uses::default() });
         self.add_to_index(&object, evicted);
         Ok(object)
     }
@@ -297,7 +306,7 @@ impl Inner {
         self.disk.write(&file, &bytes, slot.record_at)?;
         let (offset, head) = slot.encode(id);
         self.disk.write(&file, &head, offset)?;
-        let object = Arc::new(Object { id, slot, record, body: object.body.clone() });
+        let object = Arc::new(Object { id, slot, record, body: object.body.clone(), uses: Uses::default() });
         self.remember(&object);
         Ok(object)
     }

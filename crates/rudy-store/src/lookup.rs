@@ -50,7 +50,7 @@ impl Inner {
         let is_in_memory = self.memory.get(&object.id).is_some_and(|current| Arc::ptr_eq(&current, object));
         let is_current = is_in_memory && self.is_writer() && matches!(self.effect(object), Effect::None);
         if is_current {
-            self.index.try_hit(object.id);
+            self.index.try_hit(object.id, &object.uses);
         }
         is_current
     }
@@ -89,7 +89,7 @@ impl Inner {
     fn find(&self, id: ObjectId, key: &[u8], access: Access) -> Result<Option<Arc<Object>>, WouldBlock> {
         if self.is_writer() {
             if let Some(object) = self.memory.get(&id) {
-                self.index.try_hit(id);
+                self.index.try_hit(id, &object.uses);
                 return Ok(Some(object).filter(|object| object.key() == key));
             }
             // Until the index is complete, the disk decides.

@@ -22,6 +22,7 @@ mod tests;
 
 use ghosts::Ghosts;
 pub use id::{ObjectId, Seed};
+pub use queue::USES_MAX;
 use queue::{BLOCKS_MAX, Queue, Queues, State};
 pub use saved::{Position, SAVED_BYTES};
 
@@ -68,6 +69,9 @@ pub struct Index {
     /// In blocks.
     space: u64,
     objects: u32,
+    /// Eighths of rounds of the main queue, and the moves in the current one.
+    eighths: u64,
+    moves: u32,
 }
 
 impl Index {
@@ -75,7 +79,7 @@ impl Index {
     #[must_use]
     pub fn new(capacity: Capacity) -> Self {
         let (space, objects) = limits(capacity);
-        Self { queues: Queues::default(), ghosts: Ghosts::default(), space, objects }
+        Self { queues: Queues::default(), ghosts: Ghosts::default(), space, objects, eighths: 0, moves: 0 }
     }
 
     /// Returns the number of objects.
@@ -127,6 +131,13 @@ impl Index {
         let state = self.queues.state_mut(at);
         state.set_uses(state.uses() + 1);
         true
+    }
+
+    /// Returns how often an eighth of the main queue has moved. Uses that were counted remain until this number changes several times, so
+    /// more than [`USES_MAX`] calls of [`Index::hit`] for an object with the same number have no effect.
+    #[must_use]
+    pub fn eighths(&self) -> u64 {
+        self.eighths
     }
 
     /// Adds an object, or replaces its size. Others have to leave then until there is room: call [`Index::evict`].
@@ -212,6 +223,7 @@ impl Index {
         let at = self.queues.oldest(Queue::Small);
         let (id, uses) = self.object(at);
         if uses > 1 && !is_long {
+            self.count_move();
             self.queues.move_to(at, Queue::Main, 0);
             return None;
         }
@@ -223,6 +235,7 @@ impl Index {
 
     /// Gives the oldest object of the main queue another round, if it was used; evicts it otherwise.
     fn advance_main(&mut self, protected: Option<u32>, is_long: bool) -> Option<ObjectId> {
+        self.count_move();
         let at = self.queues.oldest(Queue::Main);
         let (id, uses) = self.object(at);
         if Some(at) == protected || uses > 0 && !is_long {
@@ -232,6 +245,14 @@ impl Index {
         self.queues.remove(at);
         self.trim_ghosts();
         Some(id)
+    }
+
+    /// Counts an object that enters the main queue from the small one, or that was its oldest.
+    fn count_move(&mut self) {
+        self.moves += 1;
+        if 8 * u64::from(self.moves) >= self.queues.count(Queue::Main).into() {
+            (self.eighths, self.moves) = (self.eighths + 1, 0);
+        }
     }
 
     fn object(&self, at: u32) -> (ObjectId, u8) {

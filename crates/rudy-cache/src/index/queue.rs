@@ -38,7 +38,7 @@ const MARK: u32 = 1 << 30;
 const UNCONFIRMED: u32 = 1 << 31;
 
 /// More uses are not counted: an object stays for at most this many rounds after its last use.
-pub(super) const USES_MAX: u8 = 3;
+pub const USES_MAX: u8 = 3;
 
 impl State {
     pub(super) fn new(queue: Queue, blocks: u32) -> Self {

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::queue::USES_MAX;
 use super::*;
 
 fn id(number: u64) -> ObjectId {
