@@ -35,7 +35,7 @@ pub struct StoreTable {
     /// Maximum disk space for stored responses. The default is 10 GiB. The least used ones are removed first.
     #[setting(example = "50G")]
     pub size: Option<Size<1>>,
-    /// Maximum number of stored responses. The default is 1,000,000. Each needs up to 256 bytes of memory.
+    /// Maximum number of stored responses. The default is 1,000,000. Each needs up to 50 bytes of memory.
     #[setting(example = 100_000)]
     pub objects: Option<Int<1, 100_000_000>>,
     /// Maximum size of a response. The default is 1 GiB.

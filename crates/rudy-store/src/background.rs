@@ -78,20 +78,26 @@ fn deadline(inner: &Inner, retry_at: Option<Instant>) -> Option<Instant> {
 /// Gives the index its new capacity, and removes what has no room in it.
 fn resize(inner: &Inner) {
     let (capacity, writing) = (inner.limits.lock().0, inner.writing());
-    let mut evicted = Vec::new();
-    inner.index.lock().resize(capacity, |id| evicted.push(id));
-    if writing.is_some() {
-        inner.evict(evicted);
-    }
+    inner.index.resize(capacity, |evicted| {
+        if writing.is_some() {
+            inner.evict(evicted);
+        }
+    });
 }
 
 /// Adds the objects in the folder to the index, and removes other files.
 ///
-/// It reads names and sizes only. The metadata is read and verified by the first hit: opening a million files takes many times as
-/// long as listing them.
+/// It reads names, and the sizes of what is not in the snapshot. The metadata is read and verified by the first hit: opening a million
+/// files takes many times as long as listing them.
 fn scan(inner: &Arc<Inner>) {
     clear_temporary(inner);
+    if let Some(writing) = inner.writing() {
+        inner.snapshot(writing.run).restore(&|evicted| inner.evict(evicted));
+    }
     let result = walk(inner, &mut |path, id| {
+        if inner.is_writer() && id.is_some_and(|id| inner.index.confirm(id)) {
+            return ControlFlow::Continue(());
+        }
         let Some(_writing) = inner.writing() else { return ControlFlow::Break(()) };
         let Some(id) = id else {
             Counters::add(&inner.counters.damaged);
@@ -103,16 +109,16 @@ fn scan(inner: &Arc<Inner>) {
         {
             let _changes = inner.lock(id);
             let size = inner.disk.stat(path);
-            let mut index = inner.index.lock();
-            if let Some((bytes, _)) = size.filter(|_| !index.contains(id))
-                && !index.insert(id, bytes, |id| evicted.push(id))
-            {
-                evicted.push(id);
+            if let Some((bytes, _)) = size.filter(|_| !inner.index.contains(id)) {
+                inner.index.insert(id, bytes, &mut evicted);
             }
         }
         inner.evict(evicted);
         ControlFlow::Continue(())
     });
+    if result == ControlFlow::Continue(true) {
+        inner.index.remove_unconfirmed();
+    }
     if result.is_continue() {
         inner.signal.end_of_scan();
     }
@@ -155,7 +161,7 @@ fn walk_folder(
             return ControlFlow::Continue(false);
         }
     };
-    let mut is_complete = true;
+    let (mut is_complete, digits) = (true, inner.layout.digits(folder));
     for (name, is_folder) in names {
         if inner.signal.is_stopped() {
             return ControlFlow::Break(());
@@ -165,7 +171,8 @@ fn walk_folder(
             // Folders of other levels have only files that are not at their places.
             is_complete &= walk_folder(inner, &path, depth.saturating_sub(1), each)?;
         } else {
-            let id = parse_name(&name).filter(|id| inner.layout.path(*id) == path);
+            let is_here = digits.as_ref().is_some_and(|digits| name.starts_with(digits));
+            let id = parse_name(&name).filter(|_| is_here);
             each(&path, id)?;
         }
     }

@@ -12,6 +12,7 @@ use rudy_cache::{Key, Stored};
 use crate::disk::Access;
 use crate::failure::DiskFailure;
 use crate::head::{HEAD_BYTES, RECORD_BYTES_MAX, Slot, checksum};
+use crate::index::Uses;
 use crate::inner::{Counters, Inner, Writing};
 use crate::layout::TEMPORARY;
 use crate::load::{Absent, Read, load};
@@ -94,9 +95,17 @@ pub(crate) struct Temporary {
 impl Temporary {
     /// Creates a file for an object. `run` is that of [`Inner::writing`].
     pub(crate) fn create(inner: &Arc<Inner>, run: u64) -> io::Result<Self> {
-        let name = format!("{TEMPORARY}/{run}-{}", Counters::add(&inner.counters.temporary));
-        let file = Arc::new(inner.disk.create(&name)?);
-        Ok(Self { inner: Arc::clone(inner), name, file, has_final_name: false })
+        loop {
+            let name = format!("{TEMPORARY}/{run}-{}", Counters::add(&inner.counters.temporary));
+            match inner.disk.create(&name) {
+                // The file of the state was lost, so that runs have the numbers of earlier ones again.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                file => {
+                    let file = Arc::new(file?);
+                    return Ok(Self { inner: Arc::clone(inner), name, file, has_final_name: false });
+                }
+            }
+        }
     }
 
     fn rename(mut self, path: &str) -> io::Result<Arc<File>> {
@@ -208,17 +217,14 @@ impl Inner {
         let file = temporary.rename(&self.layout.path(id))?;
         let body = small
             .map_or_else(|| Body::File { file, offset: HEAD_BYTES, length: slot.body_bytes }, Body::Memory);
-        let object = Arc::new(Object { id, slot, record, body });
+        let object = Arc::new(Object { id, slot, record, body, uses: Uses::default() });
         self.add_to_index(&object, evicted);
         Ok(object)
     }
 
     fn add_to_index(&self, object: &Arc<Object>, evicted: &mut Vec<ObjectId>) {
-        let mut index = self.index.lock();
-        if !index.insert(object.id, object.slot.record_end(), |id| evicted.push(id)) {
-            evicted.push(object.id);
-        }
-        index.mark(object.id);
+        self.index.insert(object.id, object.slot.record_end(), evicted);
+        self.index.mark(object.id);
         self.remember(object);
     }
 
@@ -300,7 +306,7 @@ impl Inner {
         self.disk.write(&file, &bytes, slot.record_at)?;
         let (offset, head) = slot.encode(id);
         self.disk.write(&file, &head, offset)?;
-        let object = Arc::new(Object { id, slot, record, body: object.body.clone() });
+        let object = Arc::new(Object { id, slot, record, body: object.body.clone(), uses: Uses::default() });
         self.remember(&object);
         Ok(object)
     }
@@ -340,7 +346,7 @@ impl Inner {
 
     /// Removes a file, with the lock of its key. Returns whether it is gone.
     pub(crate) fn delete_file(&self, id: ObjectId) -> bool {
-        self.index.lock().remove(id);
+        self.index.remove(id);
         self.memory.remove(&id);
         let removed = self.disk.remove(&self.layout.path(id));
         if let Err(error) = &removed {
@@ -354,7 +360,7 @@ impl Inner {
         for id in evicted {
             let mut changes = self.lock(id);
             // It may have been stored again.
-            if !self.index.lock().contains(id) {
+            if !self.index.contains(id) {
                 *changes += 1;
                 self.delete_file(id);
                 Counters::add(&self.counters.evicted);
@@ -373,7 +379,7 @@ impl Inner {
                 self.delete_file(id);
             }
             Err(Absent::Missing) => {
-                self.index.lock().remove(id);
+                self.index.remove(id);
                 self.memory.remove(&id);
             }
             Ok(_) | Err(Absent::WouldBlock | Absent::Failed(_)) => {}

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use quick_cache::Weighter;
 use rudy_cache::Key;
-use rudy_cache::index::{Capacity, Index, ObjectId};
+use rudy_cache::index::{Capacity, ObjectId};
 use rudy_runtime::clock;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::disk::{Access, Disk, WouldBlock};
 use crate::failure::DiskFailure;
 use crate::health::{self, Health};
+use crate::index::Index;
 use crate::layout::{Ids, LOCK, Layout, key_half};
 use crate::load::{Read, load};
 use crate::object::Object;
@@ -24,6 +25,7 @@ use crate::purge::list::{self, State};
 use crate::purge::{Effect, Purges};
 use crate::record::Epoch;
 use crate::signal::Signal;
+use crate::snapshot::Snapshot;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Cache, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 
@@ -47,7 +49,7 @@ pub(crate) struct Inner {
     forgets: AtomicU64,
     /// Held while the file of the state is written.
     pub(crate) state: Mutex<()>,
-    pub(crate) index: Mutex<Index>,
+    pub(crate) index: Index,
     /// The space for objects, which the background thread gives to the index, and the memory.
     pub(crate) limits: Mutex<(Capacity, u64)>,
     pub(crate) memory: Cache<ObjectId, Arc<Object>, Weight>,
@@ -113,7 +115,7 @@ impl Inner {
     ) -> Self {
         let items = usize::try_from(options.memory_bytes / OBJECT_BYTES_ESTIMATE).unwrap_or(usize::MAX);
         let inner = Self {
-            index: Mutex::new(Index::new(options.capacity)),
+            index: Index::new(options.capacity),
             limits: Mutex::new((options.capacity, options.memory_bytes)),
             memory: Cache::with_weighter(items.clamp(1, 1 << 20), options.memory_bytes, Weight),
             ids: Ids(state.seed),
@@ -205,6 +207,11 @@ impl Inner {
     /// Gives up the lock of the folder, until [`Inner::reclaim`].
     pub(crate) fn release(&self) {
         let mut role = self.role.write();
+        if let Role::Writer { run, .. } = *role
+            && let Err(error) = self.snapshot(run).write()
+        {
+            self.failed(DiskFailure::Write, &error);
+        }
         self.is_writer.store(false, Ordering::Release);
         *role = Role::Released;
         // From now on, other processes change the files. A search that has read one before does not keep the object.
@@ -212,6 +219,11 @@ impl Inner {
             *stripe.lock() += 1;
         }
         self.memory.clear();
+    }
+
+    /// Returns the snapshot of a run.
+    pub(crate) fn snapshot(&self, run: u64) -> Snapshot<'_> {
+        Snapshot { disk: &self.disk, index: &self.index, seed: &self.ids.0, run }
     }
 
     /// Lets this process take the lock again, with an index of what other processes have left.
@@ -223,15 +235,9 @@ impl Inner {
             }
             *role = Role::Reader;
         }
-        self.index.lock().clear();
+        let capacity = self.limits.lock().0;
+        self.index.clear(capacity);
         self.signal.apply();
-    }
-
-    /// Counts a use, unless another thread has the index: nearly all uses are counted, and no hit waits.
-    pub(crate) fn count_use(&self, id: ObjectId) {
-        if let Some(mut index) = self.index.try_lock() {
-            index.hit(id);
-        }
     }
 
     /// Locks the files of a key. The number in it is that of their changes.

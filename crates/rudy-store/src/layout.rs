@@ -3,6 +3,7 @@
 //! ```text
 //! lock                  held by the process that stores
 //! state                 seed, number of the run, purges (purge/list.rs)
+//! snapshot              the index, from the end of a process to the next start (snapshot.rs)
 //! temporary/N           objects in transfer
 //! objects/a/bc/abc…     an object: 32 hex digits of its id, in folders of their first digits
 //! ```
@@ -15,6 +16,7 @@ use rudy_cache::{Key, Variant};
 
 pub(crate) const LOCK: &str = "lock";
 pub(crate) const STATE: &str = "state";
+pub(crate) const SNAPSHOT: &str = "snapshot";
 pub(crate) const OBJECTS: &str = "objects";
 pub(crate) const TEMPORARY: &str = "temporary";
 
@@ -71,6 +73,14 @@ impl Layout {
         path.push('/');
         path.push_str(&name);
         path
+    }
+
+    /// Returns the digits that begin the names of all objects in a folder. `None` if it is not a folder of objects.
+    pub(crate) fn digits(&self, folder: &str) -> Option<String> {
+        let digits = folder.strip_prefix(OBJECTS)?.replace('/', "");
+        let is_own = digits.len() == self.levels.iter().map(|level| usize::from(*level)).sum::<usize>()
+            && self.folder(&digits) == folder;
+        is_own.then_some(digits)
     }
 
     /// Returns the folder of all objects with the key half of the id.

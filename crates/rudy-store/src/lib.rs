@@ -2,7 +2,7 @@
 //!
 //! An [`Object`] is a file with a body that can be sent by `sendfile`, and a record with the key and the metadata
 //! ([`rudy_cache::Stored`]). The names of the files are hashes of the keys, and the index in memory has only these hashes: at most
-//! 256 bytes for each object. It is built in the background at the start; until then, lookups open files to find out.
+//! 50 bytes for each object. It is built in the background at the start; until then, lookups open files to find out.
 //!
 //! | | |
 //! |---|---|
@@ -70,6 +70,7 @@ mod failure;
 mod fill;
 mod head;
 mod health;
+mod index;
 mod inner;
 mod layout;
 mod load;
@@ -80,6 +81,7 @@ mod options;
 mod purge;
 mod record;
 mod signal;
+mod snapshot;
 mod store;
 mod sync;
 #[cfg(test)]

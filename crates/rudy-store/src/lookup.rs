@@ -50,7 +50,7 @@ impl Inner {
         let is_in_memory = self.memory.get(&object.id).is_some_and(|current| Arc::ptr_eq(&current, object));
         let is_current = is_in_memory && self.is_writer() && matches!(self.effect(object), Effect::None);
         if is_current {
-            self.count_use(object.id);
+            self.index.try_hit(object.id, &object.uses);
         }
         is_current
     }
@@ -89,11 +89,11 @@ impl Inner {
     fn find(&self, id: ObjectId, key: &[u8], access: Access) -> Result<Option<Arc<Object>>, WouldBlock> {
         if self.is_writer() {
             if let Some(object) = self.memory.get(&id) {
-                self.count_use(id);
+                self.index.try_hit(id, &object.uses);
                 return Ok(Some(object).filter(|object| object.key() == key));
             }
             // Until the index is complete, the disk decides.
-            if !self.index.lock().hit(id) && self.signal.is_indexed() {
+            if !self.index.hit(id) && self.signal.is_indexed() {
                 return Ok(None);
             }
         }
@@ -116,14 +116,14 @@ impl Inner {
 
     /// Verifies a large body before its first use in this process.
     fn verified(&self, object: Object, access: Access) -> Result<Object, Absent> {
-        if matches!(object.body, Body::Memory(_)) || self.index.lock().is_marked(object.id) {
+        if matches!(object.body, Body::Memory(_)) || self.index.is_marked(object.id) {
             return Ok(object);
         }
         if access == Access::Cached {
             return Err(Absent::WouldBlock);
         }
         verify_body(&object)?;
-        self.index.lock().mark(object.id);
+        self.index.mark(object.id);
         Ok(object)
     }
 

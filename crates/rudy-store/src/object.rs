@@ -10,6 +10,7 @@ use rudy_cache::index::ObjectId;
 
 use crate::disk::{Access, read_at};
 use crate::head::Slot;
+use crate::index::Uses;
 use crate::record::Record;
 
 /// A stored response. It does not change: an update makes another object, and a body in use remains readable after its removal.
@@ -20,6 +21,7 @@ pub struct Object {
     pub(crate) slot: Slot,
     pub(crate) record: Record,
     pub(crate) body: Body,
+    pub(crate) uses: Uses,
 }
 
 impl Object {
@@ -39,7 +41,7 @@ impl Object {
     #[must_use]
     pub fn with_stored(&self, stored: Stored) -> Self {
         let record = Record { stored: Some(stored), ..self.record.clone() };
-        Self { id: self.id, slot: self.slot, record, body: self.body.clone() }
+        Self { record, ..self.clone() }
     }
 
     /// Identifies the body.

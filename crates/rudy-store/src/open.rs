@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::disk::Disk;
 use crate::failure::DiskFailure;
 use crate::inner::{Inner, begin_run, try_lock};
-use crate::layout::{LOCK, Layout, OBJECTS, STATE, TEMPORARY};
+use crate::layout::{LOCK, Layout, OBJECTS, SNAPSHOT, STATE, TEMPORARY};
 use crate::options::Options;
 use crate::purge::list::State;
 
@@ -74,7 +74,7 @@ pub(crate) fn open(options: Options) -> Result<Inner, OpenError> {
 fn is_own(disk: &Disk) -> io::Result<bool> {
     let names = disk.names("")?;
     let is_own = |(name, is_folder): &(String, bool)| match name.as_str() {
-        LOCK | STATE => !is_folder,
+        LOCK | STATE | SNAPSHOT => !is_folder,
         name => [OBJECTS, TEMPORARY, "lost+found"].contains(&name),
     };
     Ok(names.iter().all(is_own) || State::read(disk).is_some())

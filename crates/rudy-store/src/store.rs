@@ -228,15 +228,12 @@ impl Store {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let Inner { counters, memory, .. } = &*self.inner;
-        let (objects, bytes, index_bytes) = {
-            let index = self.inner.index.lock();
-            (index.len().into(), index.bytes(), index.memory_bytes() as u64)
-        };
+        let (objects, bytes, index_bytes) = self.inner.index.usage();
         Stats {
-            objects,
+            objects: objects.into(),
             bytes,
             capacity: self.inner.limits.lock().0,
-            index_bytes,
+            index_bytes: index_bytes as u64,
             memory_objects: memory.len() as u64,
             memory_bytes: memory.weight(),
             is_writer: self.inner.is_writer(),
@@ -305,7 +302,7 @@ impl Store {
     /// Adds the base object of a key to the index, as a scan does.
     #[cfg(test)]
     pub(crate) fn add_to_index(&self, key: &Key) {
-        self.inner.index.lock().insert(self.inner.ids.base(key), 1, |_| {});
+        self.inner.index.insert(self.inner.ids.base(key), 1, &mut Vec::new());
     }
 
     /// Waits until the background thread has applied all purges, removed what was hidden, and forgotten all but `count`.

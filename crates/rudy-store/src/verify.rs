@@ -48,6 +48,10 @@ pub fn verify(options: &Options, mut report: impl FnMut(&Dropped)) -> Result<Ver
     }
     let has_state = Disk::open(&options.folder, None).is_ok_and(|disk| State::read(&disk).is_some());
     let inner = open::open(options.clone())?;
+    if let Some(writing) = inner.writing() {
+        // For the next process, which would not accept it after this run. It removes those that have no file.
+        inner.snapshot(writing.run).restore(&|_| {});
+    }
     let mut verified = Verified::default();
     let mut drop_file =
         |verified: &mut Verified, path: &str, reason, removed: &dyn Fn() -> io::Result<()>| {
@@ -80,6 +84,7 @@ pub fn verify(options: &Options, mut report: impl FnMut(&Dropped)) -> Result<Ver
         }
         ControlFlow::Continue(())
     });
+    inner.release();
     Ok(verified)
 }
 

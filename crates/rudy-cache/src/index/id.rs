@@ -53,6 +53,12 @@ impl ObjectId {
         #[expect(clippy::cast_possible_truncation, reason = "the lower and the upper half")]
         Self([bytes as u64, (bytes >> 64) as u64])
     }
+
+    /// Returns the part of the id by which a table finds it.
+    #[expect(clippy::cast_possible_truncation, reason = "the lower bits of a hash are one")]
+    pub(super) fn table_hash(self) -> u32 {
+        self.0[0] as u32
+    }
 }
 
 /// Half of the id is enough for a table.

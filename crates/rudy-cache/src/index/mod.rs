@@ -6,39 +6,45 @@
 //! object another round for each of its last three uses. So a scan of objects that are used once evicts only such objects, and
 //! a hit changes nothing but a counter.
 //!
+//! No call moves more than a few hundred objects, however many there are: its tables grow in small steps, and evictions are calls of
+//! their own ([`Index::evict`]). So threads can share an index by a lock, and none waits for long.
+//!
 //! The rejected alternative is LRU: each hit moves an object within a list, and one scan empties the cache.
 
+mod buckets;
+mod chunks;
+mod ghosts;
 mod id;
 mod queue;
+mod saved;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
+use ghosts::Ghosts;
 pub use id::{ObjectId, Seed};
-use queue::{NONE, Queue, Queues, Slot};
+pub use queue::USES_MAX;
+use queue::{BLOCKS_MAX, Queue, Queues, State};
+pub use saved::{Position, SAVED_BYTES};
 
 /// The space that a store may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Bytes on the disk. An object uses whole blocks of [`BLOCK_BYTES`].
     pub bytes: u64,
-    /// The number of objects. It bounds the memory of the index: at most 256 bytes for each. More than 2³⁰ are not possible.
+    /// The number of objects. It bounds the memory of the index: at most 50 bytes for each. More than 2³⁰ are not possible.
     pub objects: u32,
 }
 
 /// The block of most file systems: a file of one byte uses as much of the disk.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// So that live objects and ghosts together have 32-bit numbers.
 const OBJECTS_MAX: u32 = 1 << 30;
 
 /// The share of the space for new objects: a tenth, as in the paper.
 const SMALL_DIVISOR: u64 = 10;
 
-/// More uses are not counted: an object stays for at most this many rounds after its last use.
-const USES_MAX: u8 = 3;
+/// The number of objects that one call of [`Index::evict`] moves or evicts. It takes about a tenth of a millisecond.
+const MOVES_MAX: u32 = 512;
 
 /// The objects of a store, without their content: an id of 128 bits and a size for each.
 ///
@@ -50,39 +56,36 @@ const USES_MAX: u8 = 3;
 /// });
 /// let mut evicted = Vec::new();
 /// for id in ids {
-///     assert!(index.insert(id, 100, |id| evicted.push(id)));
+///     assert!(index.insert(id, 100));
+///     while !index.evict(Some(id), &mut evicted) {}
 /// }
 /// assert_eq!(evicted, [ids[0]]);
 /// assert!(!index.hit(ids[0]) && index.hit(ids[1]));
 /// ```
 #[derive(Debug)]
 pub struct Index {
-    slots: Queues,
-    by_id: HashMap<ObjectId, u32, BuildHasherDefault<IdHasher>>,
+    queues: Queues,
+    ghosts: Ghosts,
     /// In blocks.
     space: u64,
     objects: u32,
+    /// Eighths of rounds of the main queue, and the moves in the current one.
+    eighths: u64,
+    moves: u32,
 }
 
 impl Index {
     /// Creates an empty index.
     #[must_use]
     pub fn new(capacity: Capacity) -> Self {
-        let mut index = Self { slots: Queues::default(), by_id: HashMap::default(), space: 0, objects: 0 };
-        index.resize(capacity, |_| {});
-        index
-    }
-
-    /// Forgets all objects.
-    pub fn clear(&mut self) {
-        let Self { space, objects, .. } = *self;
-        *self = Self { slots: Queues::default(), by_id: HashMap::default(), space, objects };
+        let (space, objects) = limits(capacity);
+        Self { queues: Queues::default(), ghosts: Ghosts::default(), space, objects, eighths: 0, moves: 0 }
     }
 
     /// Returns the number of objects.
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.slots.count(Queue::Small) + self.slots.count(Queue::Main)
+        self.queues.count(Queue::Small) + self.queues.count(Queue::Main)
     }
 
     /// Whether there are no objects.
@@ -100,159 +103,172 @@ impl Index {
     /// Whether the object is in the store.
     #[must_use]
     pub fn contains(&self, id: ObjectId) -> bool {
-        self.find(id).is_some()
+        self.queues.find(id).is_some()
     }
 
     /// Sets the mark of an object, for the store's own use: for example that its content was verified. An insertion clears it.
     pub fn mark(&mut self, id: ObjectId) {
-        if let Some(at) = self.find(id) {
-            self.slots.get_mut(at).is_marked = true;
+        if let Some(at) = self.queues.find(id) {
+            self.queues.state_mut(at).mark();
         }
     }
 
     /// Whether the object is in the store and has the mark.
     #[must_use]
     pub fn is_marked(&self, id: ObjectId) -> bool {
-        self.find(id).is_some_and(|at| self.slots.get(at).is_marked)
+        self.queues.find(id).is_some_and(|at| self.queues.get(at).state.is_marked())
     }
 
-    /// Returns the memory of the index, in bytes: at most 256 for each object.
+    /// Returns the memory of the index, in bytes: at most 50 for each object, if there are thousands.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        // A table of the standard library is at most 7/8 full, and has a byte of its own for each place.
-        let place = size_of::<(ObjectId, u32)>() + 1;
-        self.slots.capacity() * size_of::<Slot>() + self.by_id.capacity() * 8 / 7 * place
+        self.queues.memory_bytes() + self.ghosts.memory_bytes()
     }
 
     /// Records a use of an object. Returns whether it is in the store.
     pub fn hit(&mut self, id: ObjectId) -> bool {
-        let Some(at) = self.find(id) else { return false };
-        let slot = self.slots.get_mut(at);
-        slot.uses = USES_MAX.min(slot.uses + 1);
+        let Some(at) = self.queues.find(id) else { return false };
+        let state = self.queues.state_mut(at);
+        state.set_uses(state.uses() + 1);
         true
     }
 
-    /// Adds an object, or replaces its size, and calls `evicted` for each object that has to leave.
+    /// Returns how often an eighth of the main queue has moved. Uses that were counted remain until this number changes several times, so
+    /// more than [`USES_MAX`] calls of [`Index::hit`] for an object with the same number have no effect.
+    #[must_use]
+    pub fn eighths(&self) -> u64 {
+        self.eighths
+    }
+
+    /// Adds an object, or replaces its size. Others have to leave then until there is room: call [`Index::evict`].
     ///
     /// Returns whether the object is now in the store: it is, unless it alone exceeds the capacity. Then a stored version of it
-    /// leaves too.
-    pub fn insert(&mut self, id: ObjectId, bytes: u64, mut evicted: impl FnMut(ObjectId)) -> bool {
-        let blocks = bytes.div_ceil(BLOCK_BYTES);
-        let Some(blocks) = u32::try_from(blocks).ok().filter(|_| blocks <= self.space && self.objects > 0)
-        else {
-            if self.remove(id) {
-                evicted(id);
-            }
+    /// leaves.
+    pub fn insert(&mut self, id: ObjectId, bytes: u64) -> bool {
+        let blocks = u32::try_from(bytes.div_ceil(BLOCK_BYTES)).unwrap_or(u32::MAX);
+        if blocks > BLOCKS_MAX || u64::from(blocks) > self.space || self.objects == 0 {
+            self.remove(id);
             return false;
-        };
-        let at = self.place(id, blocks);
-        self.evict(at, &mut evicted);
+        }
+        if let Some(at) = self.queues.find(id) {
+            let queue = self.queues.get(at).state.queue();
+            self.queues.renew(at, queue, blocks);
+        } else {
+            let was_here = self.ghosts.take(id.table_hash());
+            self.queues.add(id, State::new(if was_here { Queue::Main } else { Queue::Small }, blocks));
+        }
         true
+    }
+
+    /// Evicts objects until the others fit, and adds them to `evicted`. An object that was just inserted is `protected`: it would be the
+    /// first to leave if it is larger than the small queue.
+    ///
+    /// Returns whether they fit. If not, call it again: one call evicts at least one, and does not take long.
+    pub fn evict(&mut self, protected: Option<ObjectId>, evicted: &mut Vec<ObjectId>) -> bool {
+        let protected = protected.and_then(|id| self.queues.find(id));
+        let before = evicted.len();
+        for moves in 0..MOVES_MAX {
+            if !self.is_over() {
+                return true;
+            }
+            // If all that could leave were used, some leave nevertheless.
+            let is_long = moves >= MOVES_MAX - 2 && evicted.len() == before;
+            let own = protected.map(|at| self.queues.get(at).state.queue());
+            let others = |queue| self.queues.count(queue) - u32::from(own == Some(queue));
+            let is_small = others(Queue::Small) > 0 && (self.is_small_full() || others(Queue::Main) == 0);
+            evicted.extend(if is_small {
+                self.advance_small(is_long)
+            } else {
+                self.advance_main(protected, is_long)
+            });
+        }
+        !self.is_over()
     }
 
     /// Removes an object, for example after a purge. Returns whether it was in the store.
     pub fn remove(&mut self, id: ObjectId) -> bool {
-        let Some(at) = self.find(id) else { return false };
-        self.forget(at);
+        let Some(at) = self.queues.find(id) else { return false };
+        self.queues.remove(at);
+        self.trim_ghosts();
         true
     }
 
-    /// Changes the capacity, and calls `evicted` for each object that has to leave.
-    pub fn resize(&mut self, capacity: Capacity, mut evicted: impl FnMut(ObjectId)) {
-        self.space = capacity.bytes / BLOCK_BYTES;
-        self.objects = capacity.objects.min(OBJECTS_MAX);
-        self.evict(NONE, &mut evicted);
+    /// Changes the capacity, and adds the objects that have to leave to `evicted`.
+    ///
+    /// Returns whether it is done. If not, call it again: the space shrinks in steps, so that an insertion has to evict few objects
+    /// meanwhile.
+    pub fn resize(&mut self, capacity: Capacity, evicted: &mut Vec<ObjectId>) -> bool {
+        let (space, objects) = limits(capacity);
+        self.space = space.max(self.blocks().saturating_sub(MOVES_MAX.into()));
+        self.objects = objects.max(self.len().saturating_sub(MOVES_MAX));
+        self.evict(None, evicted) && (self.space, self.objects) == (space, objects)
     }
 
     fn blocks(&self) -> u64 {
-        self.slots.blocks(Queue::Small) + self.slots.blocks(Queue::Main)
+        self.queues.blocks(Queue::Small) + self.queues.blocks(Queue::Main)
     }
 
-    fn find(&self, id: ObjectId) -> Option<u32> {
-        self.by_id.get(&id).copied().filter(|at| self.slots.get(*at).queue != Queue::Ghost)
+    fn is_over(&self) -> bool {
+        self.blocks() > self.space || self.len() > self.objects
     }
 
-    /// Makes an object the newest of its queue, and returns its slot.
-    fn place(&mut self, id: ObjectId, blocks: u32) -> u32 {
-        let Some(&at) = self.by_id.get(&id) else {
-            let at = self.slots.add(id, blocks);
-            self.by_id.insert(id, at);
-            return at;
-        };
-        let queue = self.slots.get(at).queue;
-        self.slots.unlink(at);
-        (self.slots.get_mut(at).blocks, self.slots.get_mut(at).is_marked) = (blocks, false);
-        self.slots.push(at, if queue == Queue::Ghost { Queue::Main } else { queue });
-        at
-    }
-
-    /// Evicts objects until the others fit. The new object is `protected`: it would be the first to leave if it is larger than
-    /// the small queue.
-    fn evict(&mut self, protected: u32, evicted: &mut impl FnMut(ObjectId)) {
-        while self.blocks() > self.space || self.len() > self.objects {
-            let own = (protected != NONE).then(|| self.slots.get(protected).queue);
-            let others = |queue| self.slots.count(queue) - u32::from(own == Some(queue));
-            let is_small_full = self.slots.blocks(Queue::Small) > self.space / SMALL_DIVISOR;
-            if others(Queue::Small) > 0 && (is_small_full || others(Queue::Main) == 0) {
-                self.advance_small(evicted);
-            } else {
-                self.advance_main(protected, evicted);
-            }
-        }
-        while self.slots.count(Queue::Ghost) > self.len() {
-            self.forget(self.slots.oldest(Queue::Ghost));
-        }
+    /// Whether the small queue has more than its share of the space, or of the number of objects: either may be what is scarce.
+    fn is_small_full(&self) -> bool {
+        self.queues.blocks(Queue::Small) > self.space / SMALL_DIVISOR
+            || u64::from(self.queues.count(Queue::Small)) > u64::from(self.objects) / SMALL_DIVISOR
     }
 
     /// Moves the oldest object of the small queue to the main queue, if it was used more than once; evicts it otherwise.
-    fn advance_small(&mut self, evicted: &mut impl FnMut(ObjectId)) {
-        let at = self.slots.oldest(Queue::Small);
-        let Slot { id, uses, .. } = *self.slots.get(at);
-        self.slots.unlink(at);
-        self.slots.get_mut(at).uses = 0;
-        if uses > 1 {
-            self.slots.push(at, Queue::Main);
-        } else {
-            self.slots.push(at, Queue::Ghost);
-            evicted(id);
+    fn advance_small(&mut self, is_long: bool) -> Option<ObjectId> {
+        let at = self.queues.oldest(Queue::Small);
+        let (id, uses) = self.object(at);
+        if uses > 1 && !is_long {
+            self.count_move();
+            self.queues.move_to(at, Queue::Main, 0);
+            return None;
         }
+        self.queues.remove(at);
+        self.ghosts.push(id.table_hash());
+        self.trim_ghosts();
+        Some(id)
     }
 
     /// Gives the oldest object of the main queue another round, if it was used; evicts it otherwise.
-    fn advance_main(&mut self, protected: u32, evicted: &mut impl FnMut(ObjectId)) {
-        let at = self.slots.oldest(Queue::Main);
-        let Slot { id, uses, .. } = *self.slots.get(at);
-        if uses == 0 && at != protected {
-            self.forget(at);
-            evicted(id);
-        } else {
-            self.slots.unlink(at);
-            self.slots.get_mut(at).uses = uses.saturating_sub(1);
-            self.slots.push(at, Queue::Main);
+    fn advance_main(&mut self, protected: Option<u32>, is_long: bool) -> Option<ObjectId> {
+        self.count_move();
+        let at = self.queues.oldest(Queue::Main);
+        let (id, uses) = self.object(at);
+        if Some(at) == protected || uses > 0 && !is_long {
+            self.queues.move_to(at, Queue::Main, uses.saturating_sub(1));
+            return None;
+        }
+        self.queues.remove(at);
+        self.trim_ghosts();
+        Some(id)
+    }
+
+    /// Counts an object that enters the main queue from the small one, or that was its oldest.
+    fn count_move(&mut self) {
+        self.moves += 1;
+        if 8 * u64::from(self.moves) >= self.queues.count(Queue::Main).into() {
+            (self.eighths, self.moves) = (self.eighths + 1, 0);
         }
     }
 
-    /// Removes a slot and its id.
-    fn forget(&mut self, at: u32) {
-        self.by_id.remove(&self.slots.get(at).id);
-        self.slots.remove(at);
+    fn object(&self, at: u32) -> (ObjectId, u8) {
+        let slot = self.queues.get(at);
+        (slot.id, slot.state.uses())
+    }
+
+    /// Removes ghosts until there are no more than objects: two after an eviction.
+    fn trim_ghosts(&mut self) {
+        while self.ghosts.len() > self.len() {
+            self.ghosts.pop();
+        }
     }
 }
 
-/// The hash of an id, which is a hash already.
-#[derive(Debug, Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("an id is hashed as one number");
-    }
+/// Returns the space in blocks, and the number of objects.
+fn limits(capacity: Capacity) -> (u64, u32) {
+    (capacity.bytes / BLOCK_BYTES, capacity.objects.min(OBJECTS_MAX))
 }

@@ -1,23 +1,94 @@
-//! The queues of the index: three linked lists through one table of slots, so that an object moves between them and leaves them in
-//! constant time, and without memory of its own for each.
+//! The objects of the index: two queues as linked lists through one table of slots, so that an object moves between them and leaves
+//! them in constant time, and without memory of its own for each.
 
+use super::buckets::{Buckets, Entries, NONE};
+use super::chunks::Chunks;
 use super::id::ObjectId;
 
-/// The number of no slot.
-pub(super) const NONE: u32 = u32::MAX;
-
-/// An object, or the ghost of one.
+/// An object: 32 bytes.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) id: ObjectId,
-    /// The size in blocks. Zero for a ghost.
-    pub(super) blocks: u32,
-    /// The neighbours in the queue, or the next free slot.
+    /// The neighbours in the queue.
     newer: u32,
     older: u32,
-    pub(super) queue: Queue,
-    pub(super) uses: u8,
-    pub(super) is_marked: bool,
+    /// The next slot in the bucket, or the next free one.
+    next: u32,
+    pub(super) state: State,
+}
+
+/// The size of an object and what the index knows about it, in 32 bits.
+///
+/// ```text
+/// 0   size in blocks
+/// 27  queue
+/// 28  uses
+/// 30  mark
+/// 31  whether it is unconfirmed
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub(super) struct State(u32);
+
+/// The limit of the size of an object: 512 GiB.
+pub(super) const BLOCKS_MAX: u32 = (1 << 27) - 1;
+
+const QUEUE: u32 = 1 << 27;
+const USES: u32 = 3 << 28;
+const MARK: u32 = 1 << 30;
+const UNCONFIRMED: u32 = 1 << 31;
+
+/// More uses are not counted: an object stays for at most this many rounds after its last use.
+pub const USES_MAX: u8 = 3;
+
+impl State {
+    pub(super) fn new(queue: Queue, blocks: u32) -> Self {
+        Self(blocks | if queue == Queue::Main { QUEUE } else { 0 })
+    }
+
+    /// Returns the state from [`State::saved`], unconfirmed.
+    pub(super) fn restored(saved: u32) -> Self {
+        Self(saved & !MARK | UNCONFIRMED)
+    }
+
+    pub(super) fn saved(self) -> u32 {
+        self.0 & !(MARK | UNCONFIRMED)
+    }
+
+    pub(super) fn blocks(self) -> u32 {
+        self.0 & BLOCKS_MAX
+    }
+
+    pub(super) fn queue(self) -> Queue {
+        if self.0 & QUEUE == 0 { Queue::Small } else { Queue::Main }
+    }
+
+    pub(super) fn uses(self) -> u8 {
+        (self.0 >> 28).to_le_bytes()[0] & USES_MAX
+    }
+
+    pub(super) fn set_uses(&mut self, uses: u8) {
+        self.0 = self.0 & !USES | u32::from(uses.min(USES_MAX)) << 28;
+    }
+
+    pub(super) fn is_marked(self) -> bool {
+        self.0 & MARK != 0
+    }
+
+    pub(super) fn mark(&mut self) {
+        self.0 |= MARK;
+    }
+
+    pub(super) fn is_confirmed(self) -> bool {
+        self.0 & UNCONFIRMED == 0
+    }
+
+    pub(super) fn confirm(&mut self) {
+        self.0 &= !UNCONFIRMED;
+    }
+
+    fn set_queue(&mut self, queue: Queue) {
+        self.0 = self.0 & !QUEUE | Self::new(queue, 0).0;
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +98,6 @@ pub(super) enum Queue {
     Small,
     /// Objects that were used again.
     Main,
-    /// Ids of objects that left the small queue.
-    Ghost,
 }
 
 #[derive(Debug)]
@@ -45,27 +114,32 @@ impl Default for Ends {
     }
 }
 
-/// All slots and the ends of the queues.
+/// All slots, their table, and the ends of the queues.
 #[derive(Debug)]
 pub(super) struct Queues {
-    slots: Vec<Slot>,
+    slots: Chunks<Slot>,
+    buckets: Buckets,
     free: u32,
-    ends: [Ends; 3],
+    ends: [Ends; 2],
 }
 
 impl Default for Queues {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: NONE, ends: Default::default() }
+        Self { slots: Chunks::default(), buckets: Buckets::default(), free: NONE, ends: Default::default() }
     }
 }
 
 impl Queues {
-    pub(super) fn get(&self, at: u32) -> &Slot {
-        &self.slots[at as usize]
+    pub(super) fn find(&self, id: ObjectId) -> Option<u32> {
+        self.buckets.find(&self.slots, id.table_hash(), |slots, at| slots[at].id == id)
     }
 
-    pub(super) fn get_mut(&mut self, at: u32) -> &mut Slot {
-        &mut self.slots[at as usize]
+    pub(super) fn get(&self, at: u32) -> &Slot {
+        &self.slots[at]
+    }
+
+    pub(super) fn state_mut(&mut self, at: u32) -> &mut State {
+        &mut self.slots[at].state
     }
 
     pub(super) fn count(&self, queue: Queue) -> u32 {
@@ -80,73 +154,108 @@ impl Queues {
         self.ends[queue as usize].oldest
     }
 
-    /// Returns the number of slots that the memory has space for.
-    pub(super) fn capacity(&self) -> usize {
-        self.slots.capacity()
+    /// Returns the next object of the queue.
+    pub(super) fn newer(&self, at: u32) -> u32 {
+        self.slots[at].newer
     }
 
-    /// Adds a new object to the small queue, and returns its slot.
-    pub(super) fn add(&mut self, id: ObjectId, blocks: u32) -> u32 {
-        let slot =
-            Slot { id, blocks, newer: NONE, older: NONE, queue: Queue::Small, uses: 0, is_marked: false };
-        let at = if self.free == NONE {
+    /// Returns the number of slots, with those that are free.
+    pub(super) fn slots(&self) -> u32 {
+        u32::try_from(self.slots.len()).expect("objects are limited to 2^30")
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.slots.memory_bytes() + self.buckets.memory_bytes()
+    }
+
+    /// Adds an object as the newest of its queue.
+    pub(super) fn add(&mut self, id: ObjectId, state: State) {
+        let slot = Slot { id, newer: NONE, older: NONE, next: NONE, state };
+        let at = self.free;
+        let at = if at == NONE {
             self.slots.push(slot);
-            u32::try_from(self.slots.len() - 1).expect("objects and ghosts are limited to 2^31")
+            u32::try_from(self.slots.len() - 1).expect("objects are limited to 2^30")
         } else {
-            let at = self.free;
-            self.free = self.get(at).older;
-            *self.get_mut(at) = slot;
+            self.free = self.slots[at].next;
+            self.slots[at] = slot;
             at
         };
-        self.push(at, Queue::Small);
-        at
+        self.buckets.insert(&mut self.slots, at);
+        self.push(at);
     }
 
-    /// Removes a slot, and makes it free.
+    /// Removes an object, and makes its slot free.
     pub(super) fn remove(&mut self, at: u32) {
         self.unlink(at);
-        self.get_mut(at).older = self.free;
+        self.buckets.remove(&mut self.slots, at);
+        self.slots[at].next = self.free;
+        self.slots[at].state.confirm();
         self.free = at;
     }
 
-    /// Makes an unlinked slot the newest of a queue.
-    pub(super) fn push(&mut self, at: u32, queue: Queue) {
-        let newest = self.ends[queue as usize].newest;
-        let slot = self.get_mut(at);
-        (slot.newer, slot.older, slot.queue) = (NONE, newest, queue);
-        if queue == Queue::Ghost {
-            slot.blocks = 0;
-        }
-        let blocks = slot.blocks;
-        if newest != NONE {
-            self.get_mut(newest).newer = at;
-        }
-        let ends = &mut self.ends[queue as usize];
-        ends.newest = at;
-        if ends.oldest == NONE {
+    /// Makes an object the newest of a queue, with another size, and without its mark.
+    pub(super) fn renew(&mut self, at: u32, queue: Queue, blocks: u32) {
+        self.unlink(at);
+        let state = &mut self.slots[at].state;
+        let uses = state.uses();
+        *state = State::new(queue, blocks);
+        state.set_uses(uses);
+        self.push(at);
+    }
+
+    /// Makes an object the newest of a queue, with another number of uses.
+    pub(super) fn move_to(&mut self, at: u32, queue: Queue, uses: u8) {
+        self.unlink(at);
+        let state = &mut self.slots[at].state;
+        state.set_queue(queue);
+        state.set_uses(uses);
+        self.push(at);
+    }
+
+    /// Makes an unlinked slot the newest of its queue.
+    fn push(&mut self, at: u32) {
+        let state = self.slots[at].state;
+        let ends = &mut self.ends[state.queue() as usize];
+        let newest = std::mem::replace(&mut ends.newest, at);
+        if newest == NONE {
             ends.oldest = at;
+        } else {
+            self.slots[newest].newer = at;
         }
         ends.count += 1;
-        ends.blocks += u64::from(blocks);
+        ends.blocks += u64::from(state.blocks());
+        (self.slots[at].newer, self.slots[at].older) = (NONE, newest);
     }
 
     /// Takes a slot out of its queue.
-    pub(super) fn unlink(&mut self, at: u32) {
-        let Slot { newer, older, queue, blocks, .. } = *self.get(at);
-        if newer != NONE {
-            self.get_mut(newer).older = older;
-        }
-        if older != NONE {
-            self.get_mut(older).newer = newer;
-        }
-        let ends = &mut self.ends[queue as usize];
-        if ends.newest == at {
+    fn unlink(&mut self, at: u32) {
+        let Slot { newer, older, state, .. } = self.slots[at];
+        let ends = &mut self.ends[state.queue() as usize];
+        if newer == NONE {
             ends.newest = older;
+        } else {
+            self.slots[newer].older = older;
         }
-        if ends.oldest == at {
+        if older == NONE {
             ends.oldest = newer;
+        } else {
+            self.slots[older].newer = newer;
         }
         ends.count -= 1;
-        ends.blocks -= u64::from(blocks);
+        ends.blocks -= u64::from(state.blocks());
+    }
+}
+
+impl Entries for Chunks<Slot> {
+    fn hash(&self, at: u32) -> u32 {
+        self[at].id.table_hash()
+    }
+
+    fn next(&self, at: u32) -> u32 {
+        self[at].next
+    }
+
+    fn set_next(&mut self, at: u32, next: u32) {
+        self[at].next = next;
     }
 }

@@ -260,3 +260,15 @@ fn on_a_full_disk_responses_are_streamed_and_stored_ones_found() {
     let options = Options { faults: Some(Arc::new(FullDisk)), ..Options::new(empty.path()) };
     assert!(matches!(Store::open(options), Err(OpenError::System(..))), "an empty store cannot be created");
 }
+
+/// Without the file of the state, the number of a run is that of an earlier one. The soak found it.
+#[test]
+fn a_file_that_an_earlier_run_with_the_same_number_left_does_not_matter() {
+    let folder = folder();
+    let temporary = folder.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    fs::write(temporary.join("1-0"), "").unwrap();
+    let store = open(&folder);
+    put(&store, &key("/a"), stored(&[], &[]), &body(1, 10));
+    assert!(get(&store, &key("/a")).is_some());
+}

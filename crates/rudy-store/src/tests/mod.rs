@@ -3,6 +3,7 @@
 mod damage;
 mod purge;
 mod races;
+mod snapshot;
 mod store;
 
 use std::path::Path;

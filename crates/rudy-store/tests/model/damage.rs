@@ -19,6 +19,8 @@ pub(crate) fn damage(folder: &Path, random: &mut Random, copies: &mut Copies, is
     list(&folder.join("objects"), &mut files);
     if !is_open && random.once_in(20) {
         files = vec![folder.join("state")];
+    } else if !is_open && random.once_in(5) {
+        files = vec![folder.join("snapshot")];
     }
     files.sort();
     for _ in 0..=random.below(3) {
