@@ -35,7 +35,6 @@ mod visit;
 mod waiting;
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use http::{HeaderName, HeaderValue};
 use rudy_cache::{CacheStatus, HttpDate, Policy};
@@ -104,6 +103,5 @@ impl Shared {
 
 /// Returns the time for ages and dates.
 fn now() -> HttpDate {
-    let since = clock::utc().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    HttpDate::from_unix_seconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    HttpDate::at(clock::utc())
 }

@@ -79,11 +79,12 @@ impl Health {
     }
 }
 
-/// Whether an error shows that the disk fails: it is not full, and this process has descriptors and memory.
+/// Whether an error shows that the disk fails: it is not full, nor only for reading, and this process has permissions, descriptors and memory.
 fn is_of_disk(error: &io::Error) -> bool {
-    use io::ErrorKind::{OutOfMemory, QuotaExceeded, StorageFull};
+    use io::ErrorKind::{OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
     let has_no_descriptor = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
-    !has_no_descriptor && !matches!(error.kind(), StorageFull | QuotaExceeded | OutOfMemory)
+    let others = [StorageFull, QuotaExceeded, ReadOnlyFilesystem, PermissionDenied, OutOfMemory];
+    !has_no_descriptor && !others.contains(&error.kind())
 }
 
 const EMFILE: i32 = rustix::io::Errno::MFILE.raw_os_error();

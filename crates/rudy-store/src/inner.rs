@@ -8,10 +8,11 @@ use std::io;
 use std::sync::Arc;
 
 use quick_cache::Weighter;
-use rudy_cache::Key;
 use rudy_cache::index::{Capacity, ObjectId};
+use rudy_cache::{HttpDate, Key};
 use rudy_runtime::clock;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::disk::{Access, Disk, WouldBlock};
 use crate::failure::DiskFailure;
@@ -189,7 +190,11 @@ impl Inner {
             Role::Released => return false,
             Role::Reader => {}
         }
-        let Some(lock) = try_lock(&self.disk) else { return false };
+        let lock = try_lock(&self.disk).unwrap_or_else(|error| {
+            self.failed(DiskFailure::Write, &error);
+            None
+        });
+        let Some(lock) = lock else { return false };
         // With another seed, the objects that this process has found are not those of the folder.
         let state = State::read(&self.disk).filter(|state| state.seed == self.ids.0).map(State::next_run);
         let Some(state) = state else { return false };
@@ -294,7 +299,8 @@ impl Inner {
         let metadata =
             |id| load(&self.disk, &self.layout.path(id), id, Read::Metadata, Access::Blocking).ok();
         let objects: Vec<_> = ids.filter_map(metadata).collect();
-        self.change_purges(|purges| objects.iter().for_each(|object| purges.hidden.add(object)));
+        let now = HttpDate::at(clock::utc());
+        self.change_purges(|purges| objects.iter().for_each(|object| purges.hidden.add(object, now)));
         self.signal.apply();
     }
 
@@ -340,11 +346,18 @@ impl Inner {
     }
 }
 
-/// Takes the lock of a folder. `None` if another process has it, or it cannot be created.
-pub(crate) fn try_lock(disk: &Disk) -> Option<File> {
-    let lock = disk.lock_file(LOCK).ok()?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
-    Some(lock)
+/// Takes the lock of a folder. `None` if another process has it.
+///
+/// # Errors
+///
+/// The file of the lock cannot be opened: other permissions, or a disk that can only be read.
+pub(crate) fn try_lock(disk: &Disk) -> io::Result<Option<File>> {
+    let lock = disk.lock_file(LOCK)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(lock)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Writes that a process begins to store.

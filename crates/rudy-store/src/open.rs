@@ -43,11 +43,20 @@ pub(crate) fn open(options: Options) -> Result<Inner, OpenError> {
         return Err(OpenError::NotAStore(options.folder));
     }
     for _ in 0..STATE_ATTEMPTS {
-        let lock = try_lock(&disk);
+        let (lock, error) = match try_lock(&disk) {
+            Ok(lock) => (lock, None),
+            Err(error) => (None, Some(error)),
+        };
         let state = State::read(&disk);
         let Some(lock) = lock else {
-            if let Some(state) = state {
-                return Ok(Inner::new(options, disk, layout, state, None));
+            match (state, error) {
+                (Some(state), error) => {
+                    let inner = Inner::new(options, disk, layout, state, None);
+                    error.inspect(|error| inner.failed(DiskFailure::Write, error));
+                    return Ok(inner);
+                }
+                (None, Some(error)) => return Err(OpenError::System(options.folder, error)),
+                (None, None) => {}
             }
             #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "the caller may block"))]
             thread::sleep(STATE_INTERVAL);

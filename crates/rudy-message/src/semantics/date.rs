@@ -18,12 +18,17 @@ impl HttpDate {
         Self(u64::try_from(seconds).unwrap_or(0).min(Self::LAST))
     }
 
+    /// Converts a time of the wall clock, which is clamped in the same way.
+    #[must_use]
+    pub fn at(time: SystemTime) -> Self {
+        Self(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().min(Self::LAST))
+    }
+
     /// Parses a date in any of the three formats of RFC 9110 §5.6.7. `None` if it has none of them.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let time = httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
-        let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Some(Self(since.as_secs().min(Self::LAST)))
+        Some(Self::at(time))
     }
 
     /// Parses a date as [`Self::parse`] does, with letters in any case: a cache SHOULD accept that (RFC 9111 §4.2).

@@ -93,7 +93,7 @@ fn stats(stats: &CacheStats) -> String {
         lines.push(format!("  purges that are being applied  {}", count(stats.purges_pending)));
     }
     if !stats.is_writer {
-        lines.push("  another process has the lock: this one reads only".to_owned());
+        lines.push("  it is only read: another process has its lock, or the error log says why this one cannot take it".to_owned());
     }
     if stats.is_suspended {
         lines.push("  its disk fails: requests pass it by, until a probe once a minute works".to_owned());
