@@ -87,7 +87,7 @@ fn quic_go() -> Option<PathBuf> {
 }
 
 /// Checks our client with a program that gets these arguments, then the address, the files of a certificate and its key, and a folder.
-fn check_server(program: &Path, arguments: &[String], splits_address: bool) {
+fn check_server(program: &Path, arguments: &[String], splits_address: bool, requests: u32) {
     let Some(certificates) = Certificates::for_host("server", "localhost") else { return };
     let (file, authority) = (certificates.path("server"), certificates.path("authority"));
     let key = file.replace(".pem", ".key");
@@ -100,18 +100,19 @@ fn check_server(program: &Path, arguments: &[String], splits_address: bool) {
         [&[program][..], arguments, &address, &[file, key, root]].concat()
     });
     if let Some(peer) = peer {
-        check(&peer, &["--cacert", &authority, "--http3"], "3");
+        check(&peer, &["--cacert", &authority, "--http3"], "3", requests);
     }
 }
 
 #[test]
 fn the_server_of_aioquic() {
     let Some(python) = http3_program("python") else { return };
-    check_server(&python, &[script("server.py")], true);
+    // A server in Python takes seconds for more.
+    check_server(&python, &[script("server.py")], true, 120);
 }
 
 #[test]
 fn the_server_of_quic_go() {
     let Some(quic_go) = quic_go() else { return };
-    check_server(&quic_go, &["serve".into()], false);
+    check_server(&quic_go, &["serve".into()], false, 1200);
 }
