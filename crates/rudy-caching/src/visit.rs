@@ -271,14 +271,14 @@ impl Visit {
         until: Instant,
     ) -> Waited {
         let request = &self.subject.head;
-        let suits = |stored: &Stored| stored.suits(request.headers()) && stored.may_be_shared_after(behind);
+        let suits = |stored: &Stored| stored.suits(request.headers());
         let Ok(progress) = timeout_at(until.into(), progress(&mut receiver)).await else {
             return Waited::TooLong;
         };
         let (mut response, status) = match progress {
             Progress::Receiving(incoming) => {
                 let Incoming { stored, part, status, .. } = &*incoming;
-                if part.is_some() || !suits(stored) {
+                if part.is_some() || !suits(stored) || !stored.may_be_shared_after(behind) {
                     return Waited::Other;
                 }
                 let Some(reader) = incoming.source.reader() else { return Waited::Other };
@@ -289,8 +289,12 @@ impl Visit {
                 if !suits(stored) || *stored.content() != Content::Whole {
                     return Waited::Other;
                 }
-                if is_error(validated.status) && !self.may_replace_error(stored) {
-                    return Waited::Alone;
+                if is_error(validated.status) {
+                    if !self.may_replace_error(stored) {
+                        return Waited::Alone;
+                    }
+                } else if !stored.may_be_shared_after(behind) {
+                    return Waited::Other;
                 }
                 let content = self.shared.content(&self.open, &object);
                 (reply::of_object(&object, request, now(), content), validated.status)
