@@ -2,6 +2,7 @@
 //! accepts it.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt, WriteError};
@@ -78,14 +79,18 @@ pub fn read(connection: &mut Connection, stream: u64) -> Part {
     part
 }
 
+/// The number of a unidirectional stream of this side, once there is one. It is never 0, that of the first request (RFC 9000 §2.1), so that an
+/// idle connection has no tag beside each.
+pub type OwnStream = Option<NonZeroU64>;
+
 /// Writes to a unidirectional stream of this side, which it opens if there is none. What the peer does not permit yet stays.
-pub fn write_own(connection: &mut Connection, own: &mut Option<StreamId>, out: &mut BytesMut) {
+pub fn write_own(connection: &mut Connection, own: &mut OwnStream, out: &mut BytesMut) {
     if out.is_empty() {
         return;
     }
-    *own = own.or_else(|| connection.streams().open(Dir::Uni));
-    let Some(id) = *own else { return };
-    if let Ok(written) = connection.send_stream(id).write(out) {
+    *own = own.or_else(|| connection.streams().open(Dir::Uni).map(number).and_then(NonZeroU64::new));
+    let Some(stream) = *own else { return };
+    if let Ok(written) = connection.send_stream(id(stream.get())).write(out) {
         let _written = out.split_to(written);
     }
 }

@@ -10,8 +10,8 @@ use bytes::{Bytes, BytesMut};
 use rudy_http::Limits;
 use rudy_http::h3::client::{ClientConnection, Event, HeadBuffers};
 use rudy_http::h3::{ConnectionError, ErrorCode, Own, StreamEnd};
-use rudy_quic::quinn_proto::{self, ConnectionHandle, DatagramEvent, Dir, StreamEvent, StreamId, VarInt};
-use rudy_quic::streams::{self, Outgoing, Part, number};
+use rudy_quic::quinn_proto::{self, ConnectionHandle, DatagramEvent, Dir, StreamEvent, VarInt};
+use rudy_quic::streams::{self, Outgoing, OwnStream, Part, number};
 use rudy_quic::{Datagrams, Received, client_config, client_endpoint};
 
 use super::Observer;
@@ -38,7 +38,7 @@ pub(super) struct Http3 {
     machine: ClientConnection,
     buffers: HeadBuffers,
     /// The streams of this side, beside those of requests.
-    own: [Option<StreamId>; 3],
+    own: [OwnStream; 3],
     /// What QUIC has not accepted of requests.
     uploads: BTreeMap<u64, Outgoing>,
     /// A transmission that the socket did not accept.

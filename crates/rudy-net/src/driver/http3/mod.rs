@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rudy_http::h3::{ConnectionError, ErrorCode, Own, ServerConnection};
-use rudy_quic::quinn_proto::StreamId;
-use rudy_quic::streams;
+use rudy_quic::streams::{self, OwnStream};
 use rudy_runtime::is_planted;
 use rudy_service::{EndReason, Service, ServiceSource};
 
@@ -32,7 +31,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(10);
 pub(super) struct Http3 {
     streams: Streams<Protocol>,
     /// The streams of this side, which exist once the client permits them.
-    own: [Option<StreamId>; 3],
+    own: [OwnStream; 3],
     /// When the connection stops to wait for requests in transit.
     shutdown_due: Option<Instant>,
     /// When a connection with requests is kept open again.
