@@ -8,7 +8,7 @@ use rustix::process::geteuid;
 
 use crate::path::{safe_folders, socket_file_name};
 use crate::process;
-use crate::protocol::{Request, Response};
+use crate::protocol::{PurgeRequest, Request, Response};
 
 /// The maximum time for a response.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,7 +77,9 @@ fn find(pid: u32) -> Result<PathBuf, String> {
 
 fn exchange(path: &Path, request: &Request) -> io::Result<Vec<u8>> {
     let mut stream = rudy_socket::file::connect(path)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
+    // All files of a cache are read before such a response.
+    let is_long = matches!(request, Request::CachePurge(PurgeRequest { wait: true, .. }));
+    stream.set_read_timeout(Some(TIMEOUT).filter(|_| !is_long))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     let mut text = serde_json::to_vec(request)?;
     text.push(b'\n');

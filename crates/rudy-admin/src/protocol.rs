@@ -78,6 +78,9 @@ pub struct PurgeRequest {
     /// Whether it becomes stale instead of being removed.
     #[serde(default)]
     pub soft: bool,
+    /// Whether the response follows when the files of all purged responses are gone, as [`Response::CacheSwept`].
+    #[serde(default)]
+    pub wait: bool,
 }
 
 /// What is purged.
@@ -110,6 +113,9 @@ pub enum Response {
     Metrics(String),
     /// To [`Request::CachePurge`].
     CachePurged,
+    /// To [`Request::CachePurge`] with `wait`: the number of responses that this purge and earlier ones have removed or made stale, since it
+    /// was sent.
+    CacheSwept(u64),
     /// To [`Request::CacheStats`]: one for each store.
     CacheStats(Vec<CacheStats>),
     /// To the requests for stored responses.
@@ -156,6 +162,9 @@ pub struct CacheStats {
     pub is_suspended: bool,
     /// The number of purges that are being applied.
     pub purges_pending: u64,
+    /// The number of purged tags whose files are not removed yet. They are not used.
+    #[serde(default)]
+    pub tags_unswept: u64,
 }
 
 /// A stored response.

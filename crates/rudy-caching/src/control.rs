@@ -57,10 +57,22 @@ fn purge_all(caches: &[&Cache], request: &PurgeRequest) -> Result<Response, Stri
         };
         purges.extend(targets.into_iter().map(|target| Purge { target, soft: request.soft }));
     }
-    for open in stores(caches) {
+    let stores = stores(caches);
+    let purged = || stores.iter().map(|open| open.store.stats().purged).sum::<u64>();
+    let before = purged();
+    for open in &stores {
         open.purge(&purges)?;
     }
-    Ok(Response::CachePurged)
+    if !request.wait {
+        return Ok(Response::CachePurged);
+    }
+    match stores.iter().find(|open| !open.store.sweep()) {
+        Some(open) => Err(format!(
+            "the purge has its effect, but some files in {} cannot be removed yet: the error log says why",
+            open.folder.display()
+        )),
+        None => Ok(Response::CacheSwept(purged() - before)),
+    }
 }
 
 /// Returns the keys of a URL: they depend on the settings of the routes.
@@ -123,6 +135,7 @@ fn stats(open: &OpenStore) -> CacheStats {
         read_errors,
         write_errors,
         purges_pending,
+        tags_unswept,
         ..
     } = open.store.stats();
     CacheStats {
@@ -142,6 +155,7 @@ fn stats(open: &OpenStore) -> CacheStats {
         write_errors,
         is_suspended: open.is_suspended(),
         purges_pending,
+        tags_unswept,
     }
 }
 

@@ -26,7 +26,7 @@ fn purge_of(key: &Key) -> Request {
             PurgedBy::Prefix(String::from_utf8_lossy(&key.uri()[..error.valid_up_to()]).into_owned())
         }
     };
-    Request::CachePurge(PurgeRequest { by: vec![by], soft: false })
+    Request::CachePurge(PurgeRequest { by: vec![by], soft: false, wait: false })
 }
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ mod tests {
             (&b"/b?c"[..], PurgedBy::Url("https://a.org/b?c".into())),
             (b"/d\xffe", PurgedBy::Prefix("https://a.org/d".into())),
         ] {
-            let expected = Request::CachePurge(PurgeRequest { by: vec![by], soft: false });
+            let expected = Request::CachePurge(PurgeRequest { by: vec![by], soft: false, wait: false });
             assert_eq!(purge_of(&Key::new(true, b"a.org", target)), expected);
         }
     }

@@ -16,6 +16,7 @@ use crate::load::{Absent, Read, load};
 use crate::purge::list::{self, State};
 use crate::purge::{Effect, Entry, Purge, Target};
 use crate::signal::Task;
+use crate::sync::atomic::Ordering;
 
 /// After an error of the disk, the thread waits before it tries again to apply purges, or to forget them.
 const RETRY: Duration = Duration::from_secs(10);
@@ -49,17 +50,20 @@ fn step(inner: &Arc<Inner>, task: &Task) -> ControlFlow<(), Option<Instant>> {
         Task::Stop => return ControlFlow::Break(()),
         Task::Resize => resize(inner),
         Task::Scan => scan(inner),
-        Task::Apply => {}
+        Task::Apply | Task::Sweep => {}
     }
-    let mut retry_at = None;
+    let (mut retry_at, is_requested) = (None, matches!(task, Task::Sweep));
     if inner.health.probe_at().is_some_and(|due| due <= clock::now()) {
         inner.probe();
     }
     if inner.become_writer() {
         // A file that cannot be removed does not keep purges waiting.
-        let are_removed = remove_hidden(inner);
-        let is_done = apply(inner) && forget(inner).is_ok() && are_removed;
+        let are_removed = remove_hidden(inner) && remove_met(inner);
+        let is_done = apply(inner, is_requested) && forget(inner).is_ok() && are_removed;
         retry_at = (!is_done).then(|| clock::now() + RETRY);
+    }
+    if is_requested {
+        inner.signal.end_of_sweep(inner.is_writer() && retry_at.is_none());
     }
     inner.signal.end_of_task();
     ControlFlow::Continue(retry_at)
@@ -69,7 +73,11 @@ fn step(inner: &Arc<Inner>, task: &Task) -> ControlFlow<(), Option<Instant>> {
 fn deadline(inner: &Inner, retry_at: Option<Instant>) -> Option<Instant> {
     let of_role = match *inner.role.read() {
         Role::Reader => clock::now().checked_add(LOCK_INTERVAL),
-        Role::Writer { .. } => inner.purges.read().forget_at(inner.options.purge_memory).max(retry_at),
+        Role::Writer { .. } => {
+            let purges = inner.purges.read();
+            let dates = [purges.forget_at(inner.options.purge_memory), purges.sweep_at(clock::now())];
+            dates.into_iter().flatten().min().max(retry_at)
+        }
         Role::Released => None,
     };
     of_role.into_iter().chain(inner.health.probe_at()).min()
@@ -193,15 +201,26 @@ fn remove_hidden(inner: &Arc<Inner>) -> bool {
     is_done
 }
 
-/// Applies all purges to all objects. Returns whether they are applied.
-fn apply(inner: &Arc<Inner>) -> bool {
-    let (next, count) = {
+/// Removes purged objects that lookups have found. Returns whether they are gone.
+fn remove_met(inner: &Arc<Inner>) -> bool {
+    let met = std::mem::take(&mut *inner.met.lock());
+    met.into_iter().filter(|id| !inner.apply_purges(*id)).count() == 0
+}
+
+/// Applies the purges of keys, and all of them to all objects if that is requested or due. Returns whether they are applied.
+fn apply(inner: &Arc<Inner>, is_requested: bool) -> bool {
+    let (keys, sweep_at) = {
         let purges = inner.purges.read();
-        (purges.next, purges.pending())
+        (purges.pending_keys(), purges.sweep_at(clock::now()))
     };
-    if count == 0 {
-        return true;
-    }
+    inner.apply_to_keys(&keys);
+    let is_due = sweep_at.is_some_and(|due| due <= clock::now());
+    if is_due || is_requested { sweep(inner) } else { inner.purges.read().pending() == 0 }
+}
+
+/// Applies all purges to all objects. Returns whether they are applied.
+fn sweep(inner: &Arc<Inner>) -> bool {
+    let next = inner.purges.read().next;
     // A transfer that ends now may have been compared with the purges before.
     inner.wait_for_changes();
     let mut is_applied = true;
@@ -216,41 +235,31 @@ fn apply(inner: &Arc<Inner>) -> bool {
     });
     is_applied &= walked == ControlFlow::Continue(true);
     if is_applied {
-        inner.change_purges(|purges| purges.applied(|entry| entry.number < next, clock::now()));
+        // Those whose files are lost were not found by their files.
+        inner.memory.retain(|_, object| inner.effect(object) == Effect::None);
+        inner.change_purges(|purges| purges.swept(next, clock::now()));
+        inner.state.lock().is_swept = true;
     }
     is_applied
 }
 
-/// Forgets purges that were applied long enough ago.
+/// Forgets purges that were applied long enough ago, and writes the file of the state again when most of it is of no use any more.
 fn forget(inner: &Inner) -> io::Result<()> {
-    let (count, is_durable) = {
-        let purges = inner.purges.read();
-        let count = purges.forgettable(clock::now(), inner.options.purge_memory);
-        (count, purges.entries().take(count).any(|entry| entry.is_durable))
-    };
-    if count == 0 {
+    let count = inner.purges.read().forgettable(clock::now(), inner.options.purge_memory);
+    if count > 0 {
+        // Those whose files are lost were not found by their files.
+        inner.memory.retain(|_, object| inner.effect(object) == Effect::None);
+        inner.change_purges(|purges| purges.forget(count));
+    }
+    let Some(writing) = inner.writing() else { return Ok(()) };
+    if !inner.state.lock().is_outdated() {
         return Ok(());
     }
-    // Those whose files are lost were not found by their files.
-    inner.memory.retain(|_, object| inner.effect(object) == Effect::None);
-    if is_durable {
-        // The removals have to be on the disk before the purge leaves it.
-        inner.disk.sync_all()?;
-    }
-    // Only this thread forgets, so the same purges are still the oldest.
-    let Some(writing) = inner.writing() else { return Ok(()) };
-    let _state = inner.state.lock();
-    if is_durable {
-        let state = {
-            let purges = inner.purges.read();
-            let forgotten =
-                purges.entries().take(count).map(|entry| entry.number).fold(purges.forgotten, u64::max);
-            let numbers = (purges.next, forgotten);
-            State::encode(&inner.ids.0, writing.run, numbers, purges.entries().skip(count))
-        };
-        list::write(&inner.disk, &state)?;
-    }
-    inner.change_purges(|purges| purges.forget(count));
+    // The removals have to be on the disk before the purges leave it. Only this thread forgets.
+    inner.disk.sync_all()?;
+    let mut state = inner.state.lock();
+    let bytes = State::encode(&inner.ids.0, writing.run, &inner.purges.read());
+    *state = list::write(&inner.disk, &bytes)?;
     Ok(())
 }
 
@@ -264,19 +273,22 @@ impl Inner {
             Ok(current) if current.record.stored.is_some() => current,
             result => return !matches!(result, Err(Absent::Failed(_) | Absent::WouldBlock)),
         };
-        match self.effect(&current) {
-            Effect::None => true,
+        let is_applied = match self.effect(&current) {
+            Effect::None => return true,
             Effect::Gone => self.delete(&writing, &current),
             Effect::Stale => {
                 let stale = current.invalidated().record;
-                stale == current.record
-                    || self.rewrite(&current, stale).is_ok()
-                    || self.delete(&writing, &current)
+                if stale == current.record {
+                    return true;
+                }
+                self.rewrite(&current, stale).is_ok() || self.delete(&writing, &current)
             }
-        }
+        };
+        self.counters.purged.fetch_add(is_applied.into(), Ordering::Relaxed);
+        is_applied
     }
 
-    /// Applies purges of keys at once. The background thread applies the others, and those that fail.
+    /// Applies purges of keys. The background thread does for those that fail.
     pub(crate) fn apply_to_keys(self: &Arc<Self>, purges: &[Purge]) {
         let next = self.purges.read().next;
         for purge in purges {
@@ -290,6 +302,5 @@ impl Inner {
                 self.change_purges(|known| known.applied(is_applied, clock::now()));
             }
         }
-        self.signal.apply();
     }
 }

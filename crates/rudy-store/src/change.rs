@@ -16,7 +16,7 @@ use crate::index::Uses;
 use crate::inner::{Counters, Inner, Writing};
 use crate::layout::TEMPORARY;
 use crate::load::{Absent, Read, load};
-use crate::object::{Body, Object};
+use crate::object::{Body, Compared, Object};
 use crate::purge::Effect;
 use crate::record::{Epoch, NAMES_MAX, Record};
 
@@ -217,7 +217,8 @@ impl Inner {
         let file = temporary.rename(&self.layout.path(id))?;
         let body = small
             .map_or_else(|| Body::File { file, offset: HEAD_BYTES, length: slot.body_bytes }, Body::Memory);
-        let object = Arc::new(Object { id, slot, record, body, uses: Uses::default() });
+        let object =
+            Arc::new(Object { id, slot, record, body, uses: Uses::default(), compared: Compared::default() });
         self.add_to_index(&object, evicted);
         Ok(object)
     }
@@ -306,7 +307,14 @@ impl Inner {
         self.disk.write(&file, &bytes, slot.record_at)?;
         let (offset, head) = slot.encode(id);
         self.disk.write(&file, &head, offset)?;
-        let object = Arc::new(Object { id, slot, record, body: object.body.clone(), uses: Uses::default() });
+        let object = Arc::new(Object {
+            id,
+            slot,
+            record,
+            body: object.body.clone(),
+            uses: Uses::default(),
+            compared: Compared::default(),
+        });
         self.remember(&object);
         Ok(object)
     }

@@ -22,7 +22,7 @@ use crate::layout::{Ids, LOCK, Layout, key_half};
 use crate::load::{Read, load};
 use crate::object::Object;
 use crate::options::Options;
-use crate::purge::list::{self, State};
+use crate::purge::list::{self, State, Written};
 use crate::purge::{Effect, Purges};
 use crate::record::Epoch;
 use crate::signal::Signal;
@@ -46,15 +46,17 @@ pub(crate) struct Inner {
     pub(crate) purges: RwLock<Purges>,
     /// The number of the newest purge in memory: younger objects need no look at `purges`.
     newest_purge: AtomicU64,
-    /// How often purges have left `purges`.
+    /// How often purges were forgotten.
     forgets: AtomicU64,
-    /// Held while the file of the state is written.
-    pub(crate) state: Mutex<()>,
+    /// The file of the state, held while it is written.
+    pub(crate) state: Mutex<Written>,
     pub(crate) index: Index,
     /// The space for objects, which the background thread gives to the index, and the memory.
     pub(crate) limits: Mutex<(Capacity, u64)>,
     pub(crate) memory: Cache<ObjectId, Arc<Object>, Weight>,
     stripes: [Mutex<u64>; STRIPES],
+    /// Purged objects that a lookup has found: their files leave next.
+    pub(crate) met: Mutex<Vec<ObjectId>>,
     pub(crate) signal: Signal,
     pub(crate) counters: Counters,
     pub(crate) health: Health,
@@ -64,6 +66,7 @@ pub(crate) struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) evicted: AtomicU64,
+    pub(crate) purged: AtomicU64,
     pub(crate) damaged: AtomicU64,
     pub(crate) read_errors: AtomicU64,
     pub(crate) write_errors: AtomicU64,
@@ -112,21 +115,26 @@ impl Inner {
         disk: Disk,
         layout: Layout,
         state: State,
-        lock: Option<File>,
+        lock: Option<(File, Written)>,
     ) -> Self {
         let items = usize::try_from(options.memory_bytes / OBJECT_BYTES_ESTIMATE).unwrap_or(usize::MAX);
+        let (role, written) = match lock {
+            Some((lock, written)) => (Role::Writer { _lock: lock, run: state.run }, written),
+            None => (Role::Reader, Written::default()),
+        };
         let inner = Self {
             index: Index::new(options.capacity),
             limits: Mutex::new((options.capacity, options.memory_bytes)),
             memory: Cache::with_weighter(items.clamp(1, 1 << 20), options.memory_bytes, Weight),
             ids: Ids(state.seed),
-            is_writer: AtomicBool::new(lock.is_some()),
+            is_writer: AtomicBool::new(matches!(role, Role::Writer { .. })),
             newest_purge: AtomicU64::default(),
             forgets: AtomicU64::default(),
-            role: RwLock::new(lock.map_or(Role::Reader, |lock| Role::Writer { _lock: lock, run: state.run })),
+            role: RwLock::new(role),
             purges: RwLock::default(),
-            state: Mutex::default(),
+            state: Mutex::new(written),
             stripes: std::array::from_fn(|_| Mutex::default()),
+            met: Mutex::default(),
             signal: Signal::default(),
             counters: Counters::default(),
             health: Health::default(),
@@ -134,7 +142,7 @@ impl Inner {
             disk,
             layout,
         };
-        inner.replace_purges(state.purges);
+        inner.change_purges(|purges| purges.replace(state.purges));
         inner
     }
 
@@ -198,11 +206,14 @@ impl Inner {
         // With another seed, the objects that this process has found are not those of the folder.
         let state = State::read(&self.disk).filter(|state| state.seed == self.ids.0).map(State::next_run);
         let Some(state) = state else { return false };
-        if let Err(error) = begin_run(&self.disk, &state) {
-            self.failed(DiskFailure::Write, &error);
-            return false;
+        match begin_run(&self.disk, &state) {
+            Ok(written) => *self.state.lock() = written,
+            Err(error) => {
+                self.failed(DiskFailure::Write, &error);
+                return false;
+            }
         }
-        self.replace_purges(state.purges);
+        self.change_purges(|purges| purges.replace(state.purges));
         *role = Role::Writer { _lock: lock, run: state.run };
         self.is_writer.store(true, Ordering::Release);
         self.signal.scan();
@@ -269,28 +280,16 @@ impl Inner {
 
     /// Changes the purges.
     pub(crate) fn change_purges<T>(&self, change: impl FnOnce(&mut Purges) -> T) -> T {
-        let oldest = |purges: &Purges| purges.entries().next().map(|entry| entry.number);
         let mut purges = self.purges.write();
-        let before = oldest(&purges);
+        let before = purges.forgets;
         let result = change(&mut purges);
-        if before.is_some() && oldest(&purges) != before {
-            // Not the number of the last forgotten one: those of an earlier process count as forgotten from the start.
+        if purges.forgets != before {
             self.forgets.fetch_add(1, Ordering::Release);
         }
-        let newest = purges.entries().last().map_or(0, |entry| entry.number);
         // Every object is compared with the hidden ones.
-        let newest = if purges.hidden.is_empty() { newest } else { u64::MAX };
+        let newest = if purges.hidden.is_empty() { purges.newest() } else { u64::MAX };
         self.newest_purge.store(newest, Ordering::Release);
         result
-    }
-
-    /// Replaces the purges by those of the file of the state. It knows nothing of what is hidden in this process.
-    fn replace_purges(&self, purges: Purges) {
-        self.change_purges(|current| {
-            let hidden = std::mem::take(&mut current.hidden);
-            *current = purges;
-            current.hidden = hidden;
-        });
     }
 
     /// Hides the objects of keys from this process, which cannot remove their files. It does when it gets the lock of the folder.
@@ -316,15 +315,22 @@ impl Inner {
         }
     }
 
-    /// Returns what purges mean for an object.
+    /// Returns what purges mean for an object. Without a new purge, it takes no lock again.
     pub(crate) fn effect(&self, object: &Object) -> Effect {
-        let epoch = object.record.epoch;
-        if epoch > Epoch(self.newest_purge.load(Ordering::Acquire)) {
+        let (epoch, newest) = (object.record.epoch, self.newest_purge.load(Ordering::Acquire));
+        if epoch > Epoch(newest) || object.compared.has(newest) {
             return Effect::None;
         }
         let fields = object.record.stored.as_ref().map(rudy_cache::Stored::fields);
         let purges = self.purges.read();
-        if purges.hidden.has(object) { Effect::Gone } else { purges.effect(epoch, object.key(), fields) }
+        if purges.hidden.has(object) {
+            return Effect::Gone;
+        }
+        let effect = purges.effect(epoch, object.key(), fields);
+        if effect == Effect::None && purges.hidden.is_empty() {
+            object.compared.set(newest);
+        }
+        effect
     }
 
     /// Reads the purges again if another process has added some. The writer knows all of them.
@@ -332,15 +338,16 @@ impl Inner {
         if self.is_writer() {
             return Ok(());
         }
-        let known = self.purges.read().numbers();
-        match list::numbers_on_disk(&self.disk, access) {
-            Ok(numbers) if numbers == known => return Ok(()),
+        let known = self.purges.read().version;
+        match list::version_on_disk(&self.disk, access) {
+            Ok(version) if version == known => return Ok(()),
             Ok(_) if access == Access::Cached => return Err(WouldBlock),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(WouldBlock),
             Ok(_) | Err(_) => {}
         }
-        if let Some(state) = State::read(&self.disk) {
-            self.replace_purges(state.purges);
+        // A purge that was written in part makes the file longer than what is known of it.
+        if let Some(state) = State::read(&self.disk).filter(|state| state.purges.version != known) {
+            self.change_purges(|purges| purges.replace(state.purges));
         }
         Ok(())
     }
@@ -361,9 +368,8 @@ pub(crate) fn try_lock(disk: &Disk) -> io::Result<Option<File>> {
 }
 
 /// Writes that a process begins to store.
-pub(crate) fn begin_run(disk: &Disk, state: &State) -> io::Result<()> {
+pub(crate) fn begin_run(disk: &Disk, state: &State) -> io::Result<Written> {
     disk.create_folder(crate::layout::TEMPORARY)?;
     disk.create_folder(crate::layout::OBJECTS)?;
-    let numbers = (state.purges.next, state.purges.forgotten);
-    list::write(disk, &State::encode(&state.seed, state.run, numbers, state.purges.entries()))
+    list::write(disk, &State::encode(&state.seed, state.run, &state.purges))
 }

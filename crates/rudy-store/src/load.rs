@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::disk::{Access, Disk, WouldBlock, read_at};
 use crate::head::{HEAD_BYTES, Head, Slot, checksum, checksum_of_pieces};
 use crate::index::Uses;
-use crate::object::{Body, Object};
+use crate::object::{Body, Compared, Object};
 use crate::options::SMALL_BYTES_MAX;
 use crate::record::Record;
 
@@ -138,7 +138,7 @@ fn load_once(disk: &Disk, path: &str, id: ObjectId, read: Read, access: Access) 
     } else {
         Body::File { file: Arc::new(file), offset: HEAD_BYTES, length: slot.body_bytes }
     };
-    let object = Object { id, slot, record, body, uses: Uses::default() };
+    let object = Object { id, slot, record, body, uses: Uses::default(), compared: Compared::default() };
     if read == Read::Verified {
         verify_body(&object)?;
     }

@@ -15,6 +15,9 @@ use crate::load::{Absent, Read, load, verify_body};
 use crate::object::{Body, Object};
 use crate::purge::Effect;
 
+/// The limit of purged objects that lookups have found and that still have files. Others leave when they are found again.
+const MET_MAX: usize = 1024;
+
 /// The objects that can serve a request.
 #[derive(Debug, Default)]
 pub struct Found {
@@ -81,7 +84,20 @@ impl Inner {
         match self.effect(&object) {
             Effect::None => Some(object),
             Effect::Stale => Some(Arc::new(object.invalidated())),
-            Effect::Gone => None,
+            Effect::Gone => {
+                self.meet(object.id);
+                None
+            }
+        }
+    }
+
+    /// Lets the background thread remove the file of a purged object.
+    fn meet(&self, id: ObjectId) {
+        if self.is_writer()
+            && let Some(mut met) = self.met.try_lock().filter(|met| met.len() < MET_MAX)
+        {
+            met.push(id);
+            self.signal.apply();
         }
     }
 

@@ -12,6 +12,7 @@ use crate::disk::{Access, read_at};
 use crate::head::Slot;
 use crate::index::Uses;
 use crate::record::Record;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A stored response. It does not change: an update makes another object, and a body in use remains readable after its removal.
 #[derive(Debug, Clone)]
@@ -22,6 +23,29 @@ pub struct Object {
     pub(crate) record: Record,
     pub(crate) body: Body,
     pub(crate) uses: Uses,
+    pub(crate) compared: Compared,
+}
+
+/// The number of the newest purge when an object was compared with all of them, and none concerned it.
+#[derive(Debug, Default)]
+pub(crate) struct Compared(AtomicU64);
+
+impl Compared {
+    /// Whether it was compared with all purges up to this number.
+    pub(crate) fn has(&self, newest: u64) -> bool {
+        self.0.load(Ordering::Relaxed) >= newest
+    }
+
+    pub(crate) fn set(&self, newest: u64) {
+        self.0.store(newest, Ordering::Relaxed);
+    }
+}
+
+impl Clone for Compared {
+    /// The clone is another object for purges: it may have other fields.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl Object {

@@ -65,7 +65,7 @@ pub(crate) fn open(options: Options) -> Result<Inner, OpenError> {
         let (is_known, state) = (state.is_some(), state.unwrap_or_else(State::new).next_run());
         let begun = if is_known { Ok(()) } else { set_aside(&disk) }.and_then(|()| begin_run(&disk, &state));
         return match begun {
-            Ok(()) => Ok(Inner::new(options, disk, layout, state, Some(lock))),
+            Ok(written) => Ok(Inner::new(options, disk, layout, state, Some((lock, written)))),
             // A full disk: what is stored can be read.
             Err(error) if is_known => {
                 let inner = Inner::new(options, disk, layout, state, None);

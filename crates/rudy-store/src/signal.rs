@@ -24,6 +24,11 @@ struct Work {
     scan: bool,
     apply: bool,
     stop: bool,
+    /// The number of sweeps that were requested, and that have begun.
+    sweeps: u64,
+    begun: u64,
+    /// The number of the last sweep that has ended, and whether it was successful.
+    swept: (u64, bool),
     /// The task in place of the thread, while it waits.
     waker: Option<Waker>,
 }
@@ -33,6 +38,8 @@ pub(crate) enum Task {
     Resize,
     Scan,
     Apply,
+    /// Apply all purges to all objects.
+    Sweep,
     Stop,
 }
 
@@ -47,6 +54,10 @@ impl Work {
         }
         if std::mem::take(&mut self.scan) {
             return Some(Task::Scan);
+        }
+        if self.begun < self.sweeps {
+            self.begun = self.sweeps;
+            return Some(Task::Sweep);
         }
         let is_due = std::mem::take(&mut self.apply) || rest == Some(Duration::ZERO);
         is_due.then_some(Task::Apply)
@@ -68,6 +79,26 @@ impl Signal {
     /// Requests the application of new purges.
     pub(crate) fn apply(&self) {
         self.change(|work| work.apply = true);
+    }
+
+    /// Requests a sweep, and waits for its end. Returns whether it was successful.
+    pub(crate) fn sweep(&self) -> bool {
+        let mut number = 0;
+        self.change(|work| {
+            work.sweeps += 1;
+            number = work.sweeps;
+        });
+        let mut work = self.work.lock();
+        while work.swept.0 < number && !work.stop {
+            self.changed.wait(&mut work);
+        }
+        work.swept.0 >= number && work.swept.1
+    }
+
+    /// Ends the sweeps that have begun.
+    pub(crate) fn end_of_sweep(&self, is_successful: bool) {
+        let mut work = self.work.lock();
+        work.swept = (work.begun, is_successful);
     }
 
     pub(crate) fn stop(&self) {

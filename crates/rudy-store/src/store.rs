@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use http::HeaderMap;
 use rudy_cache::index::Capacity;
 use rudy_cache::{Key, Stored};
-use rudy_runtime::is_planted;
+use rudy_runtime::{clock, is_planted};
 
 use crate::background;
 use crate::change::NotUpdated;
@@ -20,7 +20,7 @@ use crate::lookup::Found;
 use crate::object::Object;
 use crate::open::{self, OpenError};
 use crate::options::Options;
-use crate::purge::list::{self, State, TARGET_BYTES_MAX};
+use crate::purge::list::TARGET_BYTES_MAX;
 use crate::purge::{Effect, PENDING_MAX, Purge, PurgeError, Target};
 use crate::record::Epoch;
 use crate::sync::atomic::Ordering;
@@ -64,6 +64,10 @@ pub struct Stats {
     pub write_errors: u64,
     /// Purges that the background thread has not applied yet.
     pub purges_pending: u64,
+    /// Purged tags whose files a sweep will remove.
+    pub tags_unswept: u64,
+    /// Objects that purges have removed or made stale.
+    pub purged: u64,
 }
 
 /// An object in a list.
@@ -181,14 +185,15 @@ impl Store {
             keys.iter().map(|key| Purge { target: Target::Key(key.clone()), soft: false }).collect();
         {
             let _state = self.inner.state.lock();
-            self.inner.change_purges(|known| known.add(known.number(&purges, false)));
+            self.inner.change_purges(|known| known.add(known.number(&purges, false), clock::now()));
         }
         self.inner.apply_to_keys(&purges);
+        self.inner.signal.apply();
     }
 
     /// Purges objects. When it returns, the purge is on the disk, and no later lookup finds what it concerns. It waits for the disk.
     pub fn purge(&self, purges: &[Purge]) -> Result<(), PurgeError> {
-        if purges.iter().any(|purge| purge.target.length() > TARGET_BYTES_MAX) {
+        if purges.iter().any(|purge| purge.target.text().len() > TARGET_BYTES_MAX) {
             return Err(PurgeError::TooLong);
         }
         if is_planted("a purge that is lost") {
@@ -199,29 +204,35 @@ impl Store {
         }
         self.add_durably(purges)?;
         self.inner.apply_to_keys(purges);
+        self.inner.signal.apply();
         Ok(())
     }
 
     /// Adds purges to the file of the state, and then to those in memory.
     fn add_durably(&self, purges: &[Purge]) -> Result<(), PurgeError> {
-        let Some(writing) = self.inner.writing() else { return Err(PurgeError::Busy) };
-        let _state = self.inner.state.lock();
-        let (new, bytes) = {
+        let Some(_writing) = self.inner.writing() else { return Err(PurgeError::Busy) };
+        let mut state = self.inner.state.lock();
+        let new = {
             let known = self.inner.purges.read();
-            if known.pending() + purges.len() > PENDING_MAX {
+            let prefixes = purges.iter().filter(|purge| matches!(purge.target, Target::Prefix(_))).count();
+            if prefixes > 0 && known.pending() + prefixes > PENDING_MAX {
                 return Err(PurgeError::Full);
             }
-            let new = known.number(purges, true);
-            let numbers = (known.next + new.len() as u64, known.forgotten);
-            let bytes = State::encode(&self.inner.ids.0, writing.run, numbers, known.entries().chain(&new));
-            (new, bytes)
+            known.number(purges, true)
         };
-        list::write(&self.inner.disk, &bytes).map_err(|error| {
-            self.inner.failed(DiskFailure::Write, &error);
-            PurgeError::System(error)
+        state.append(&self.inner.disk, &new).inspect_err(|error| {
+            if let PurgeError::System(error) = error {
+                self.inner.failed(DiskFailure::Write, error);
+            }
         })?;
-        self.inner.change_purges(|known| known.add(new));
+        self.inner.change_purges(|known| known.add(new, clock::now()));
         Ok(())
+    }
+
+    /// Removes the files of all purged objects. Blocks until all objects were compared with the purges. Returns whether the files are gone.
+    #[must_use]
+    pub fn sweep(&self) -> bool {
+        self.inner.signal.sweep()
     }
 
     /// Returns what the store has.
@@ -229,6 +240,10 @@ impl Store {
     pub fn stats(&self) -> Stats {
         let Inner { counters, memory, .. } = &*self.inner;
         let (objects, bytes, index_bytes) = self.inner.index.usage();
+        let (pending, tags) = {
+            let purges = self.inner.purges.read();
+            (purges.pending(), purges.unswept_tags())
+        };
         Stats {
             objects: objects.into(),
             bytes,
@@ -242,7 +257,9 @@ impl Store {
             damaged: counters.damaged.load(Ordering::Relaxed),
             read_errors: counters.read_errors.load(Ordering::Relaxed),
             write_errors: counters.write_errors.load(Ordering::Relaxed),
-            purges_pending: self.inner.purges.read().pending() as u64,
+            purges_pending: pending as u64,
+            tags_unswept: tags as u64,
+            purged: counters.purged.load(Ordering::Relaxed),
         }
     }
 
@@ -305,12 +322,14 @@ impl Store {
         self.inner.index.insert(self.inner.ids.base(key), 1, &mut Vec::new());
     }
 
-    /// Waits until the background thread has applied all purges, removed what was hidden, and forgotten all but `count`.
+    /// Waits until the background thread has swept and applied all purges, removed what was hidden, and forgotten all but `count`.
     #[cfg(test)]
     pub(crate) fn wait_for_purges(&self, count: usize) {
+        let _ = self.sweep();
         self.inner.signal.wait_until(|| {
             let purges = self.inner.purges.read();
-            purges.pending() == 0 && purges.entries().count() <= count && purges.hidden.is_empty()
+            let is_applied = purges.pending() == 0 && purges.hidden.is_empty();
+            is_applied && purges.entries().count() <= count && purges.unswept_tags() <= count
         });
     }
 

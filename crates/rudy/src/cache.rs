@@ -55,6 +55,9 @@ enum Command {
         /// Make responses stale instead of removing them: the next request validates them
         #[arg(long)]
         soft: bool,
+        /// Wait until the files are gone, and print how many responses that were: it reads all of them
+        #[arg(long)]
+        wait: bool,
     },
     /// Print how much is stored
     #[command(after_help = "Example: rudy cache stats --json")]
@@ -91,10 +94,10 @@ impl Cache {
     pub(crate) fn run(self) -> Exit {
         let Self { command, json, pid, socket } = self;
         let action = match command {
-            Command::Purge { urls, prefix, tag, soft } => {
+            Command::Purge { urls, prefix, tag, soft, wait } => {
                 let by = urls.into_iter().map(PurgedBy::Url);
                 let by = by.chain(prefix.into_iter().map(PurgedBy::Prefix));
-                Action::Purge { by: by.chain(tag.into_iter().map(PurgedBy::Tag)).collect(), soft }
+                Action::Purge { by: by.chain(tag.into_iter().map(PurgedBy::Tag)).collect(), soft, wait }
             }
             Command::Stats => Action::Stats,
             Command::List { prefix, limit } => Action::List { prefix, limit },

@@ -113,7 +113,7 @@ impl Cached {
             1 | 2 => (PurgedBy::Tag(format!("item-{}", item.0)), Some(item)),
             _ => (PurgedBy::Url(format!("http://site.test/cached/{}", item.0)), Some(item)),
         };
-        let request = PurgeRequest { by: vec![by], soft: random.u32(..3) == 0 };
+        let request = PurgeRequest { by: vec![by], soft: random.u32(..3) == 0, wait: false };
         Purge { request, item, begun: self.ledger.now() }
     }
 

@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
     use crate::index::Uses;
-    use crate::object::Body;
+    use crate::object::{Body, Compared};
     use crate::record::{Epoch, Record};
 
     /// Returns an object that was received at a time.
@@ -72,7 +72,7 @@ mod tests {
         let stored = rudy_cache::Policy::default().store(&request, &response, exchange).unwrap();
         let record = Record { epoch: Epoch(1), key: Box::default(), vary: Vec::new(), stored: Some(stored) };
         let (slot, body) = (Slot::first(id, 0, 0, b""), Body::Memory(bytes::Bytes::new()));
-        Object { id, slot, record, body, uses: Uses::default() }
+        Object { id, slot, record, body, uses: Uses::default(), compared: Compared::default() }
     }
 
     #[test]

@@ -199,7 +199,8 @@ impl Faults for Removals {
     }
 }
 
-/// A disk whose removals fail, and a store on it with a purge of the tag `x` that is not applied. Another process has begun with it.
+/// A disk whose removals fail, and a store on it with purges of the tag `x` and of a key that are not applied. Another process has begun
+/// with it.
 fn with_a_pending_purge(folder: &TempDir) -> (Arc<Removals>, Store) {
     let faults = Arc::new(Removals { left: AtomicU32::new(u32::MAX), failed: Default::default() });
     let options = || Options {
@@ -213,16 +214,16 @@ fn with_a_pending_purge(folder: &TempDir) -> (Arc<Removals>, Store) {
     }
     let purges =
         [Purge { target: tag("x"), soft: false }, Purge { target: Target::Key(key("/b")), soft: false }];
-    // The purge itself removes an older file of the list.
-    faults.left.store(1, Ordering::Relaxed);
+    faults.left.store(0, Ordering::Relaxed);
     store.purge(&purges).unwrap();
-    faults.wait_for(3);
+    // The purge itself, and the background thread.
+    faults.wait_for(2);
     drop(store);
     assert_eq!(files(folder).len(), 2);
-    // As does the start of a process.
+    // The start of a process removes an older file of the list.
     faults.left.store(1, Ordering::Relaxed);
     let store = Store::open(options()).unwrap();
-    faults.wait_for(5);
+    faults.wait_for(3);
     (faults, store)
 }
 
@@ -245,7 +246,9 @@ fn a_search_is_repeated_when_a_purge_of_an_earlier_process_is_forgotten() {
     let searches = Cell::new(0);
     let pending = store.inner.while_purges_are_known(|| {
         searches.set(searches.get() + 1);
-        let pending = store.inner.purges.read().entries().count();
+        let purges = store.inner.purges.read();
+        let pending = purges.pending() + purges.unswept_tags();
+        drop(purges);
         if pending > 0 {
             faults.left.store(u32::MAX, Ordering::Relaxed);
             store.purge(&[]).unwrap();
@@ -254,6 +257,115 @@ fn a_search_is_repeated_when_a_purge_of_an_earlier_process_is_forgotten() {
         pending
     });
     assert_eq!((searches.get(), pending), (2, 0));
+}
+
+/// Counts the changes and reads of the disk.
+#[derive(Debug, Default)]
+struct Counted {
+    changes: AtomicU32,
+    reads: AtomicU32,
+}
+
+impl Counted {
+    fn take(&self) -> (u32, u32) {
+        (self.changes.swap(0, Ordering::Relaxed), self.reads.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl Faults for Counted {
+    fn before(&self, _: Change<'_>) -> Result<(), Fault> {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn before_read(&self, _: &str, _: Access) -> io::Result<()> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn the_cost_of_a_purge_of_a_tag_does_not_depend_on_the_number_of_objects() {
+    for count in [10, 300] {
+        let folder = folder();
+        let disk = Arc::new(Counted::default());
+        let store =
+            Store::open(Options { faults: Some(Arc::clone(&disk) as _), ..Options::new(folder.path()) })
+                .unwrap();
+        store.wait_until_indexed();
+        let paths: Vec<_> = (0..count).map(|number| format!("/{number}")).collect();
+        for path in &paths {
+            put(&store, &key(path), stored(&[("cache-tag", "x")], &[]), &body(1, 10));
+        }
+        disk.take();
+        purge(&store, tag("x"), false);
+        // The purge, its sync, and up to where all are confirmed.
+        assert_eq!(disk.take(), (3, 0));
+        assert!(paths.iter().all(|path| get(&store, &key(path)).is_none()));
+        let stats = store.stats();
+        assert_eq!((stats.tags_unswept, stats.objects >= 1), (1, true));
+        assert!(store.sweep());
+        assert_eq!((store.stats().objects, store.stats().tags_unswept, files(&folder).len()), (0, 1, 0));
+        assert_eq!(store.stats().purged, count);
+    }
+}
+
+#[test]
+fn a_purged_object_that_is_met_leaves_without_a_sweep() {
+    let folder = folder();
+    let store = open(&folder);
+    for path in ["/a", "/b"] {
+        put(&store, &key(path), stored(&[("cache-tag", "x")], &[]), &body(1, 10));
+    }
+    purge(&store, tag("x"), false);
+    assert!(get(&store, &key("/a")).is_none());
+    store.wait_until(|stats| stats.objects == 1);
+    assert_eq!(files(&folder).len(), 1);
+}
+
+#[test]
+fn purges_of_tags_outlive_their_process_in_a_file_that_does_not_grow_without_bound() {
+    let folder = folder();
+    let options = || Options { purge_memory: Duration::ZERO, ..Options::new(folder.path()) };
+    let store = Store::open(options()).unwrap();
+    put(&store, &key("/a"), stored(&[("cache-tag", "tag-1")], &[]), &body(1, 10));
+    for round in 0..50 {
+        for number in 0..20 {
+            purge(&store, tag(&format!("tag-{number}")), round % 2 == 0);
+        }
+    }
+    drop(store);
+    let length = || std::fs::metadata(folder.path().join("state")).unwrap().len();
+    assert!(length() < 40_000, "{}", length());
+    let store = Store::open(options()).unwrap();
+    assert_eq!(store.stats().tags_unswept, 20);
+    assert!(get(&store, &key("/a")).is_none());
+    store.wait_for_purges(0);
+    drop(store);
+    assert!(length() < 100, "{}", length());
+}
+
+#[test]
+fn a_purge_that_was_written_in_part_does_not_matter() {
+    let folder = folder();
+    let store = open(&folder);
+    for path in ["/a", "/b"] {
+        put(&store, &key(path), stored(&[("cache-tag", path)], &[]), &body(1, 10));
+    }
+    purge(&store, tag("/a"), false);
+    let state = std::fs::OpenOptions::new().append(true).open(folder.path().join("state")).unwrap();
+    let write_in_part = || io::Write::write_all(&mut &state, &[1; 300]).unwrap();
+    write_in_part();
+    let left = |store: &Store| ["/a", "/b"].map(|path| get(store, &key(path)).is_some());
+    let reader = open(&folder);
+    assert!(!reader.is_writer());
+    assert_eq!((left(&store), left(&reader)), ([false, true], [false, true]));
+    // The next one replaces its beginning.
+    purge(&store, tag("/b"), false);
+    assert_eq!(left(&reader), [false, false]);
+    drop((store, reader));
+    write_in_part();
+    assert_eq!(left(&open(&folder)), [false, false]);
 }
 
 #[test]

@@ -66,8 +66,8 @@ fn a_search_that_outlasts_a_purge_is_repeated() {
             let store = open_in_model(&folder);
             let object = put(&store, &key("/a"), tagged(), &body(1, 10));
             let purge = Purge { target: Target::Tag("x".into()), soft: false };
-            let inner = &store.inner;
-            inner.change_purges(|purges| purges.add(purges.number(&[purge], false)));
+            let (inner, now) = (&store.inner, std::time::Instant::now());
+            inner.change_purges(|purges| purges.add(purges.number(&[purge], false), now));
             let has_file = Arc::new(AtomicBool::new(true));
             let (shared, removed) = (Arc::clone(inner), Arc::clone(&has_file));
             let forgets = thread::spawn(move || {

@@ -33,6 +33,8 @@ pub(crate) enum Action {
         by: Vec<PurgedBy>,
         /// Whether they become stale only.
         soft: bool,
+        /// Whether the command ends when their files are gone.
+        wait: bool,
     },
     /// Prints how much is stored.
     Stats,
@@ -60,7 +62,9 @@ pub(crate) enum Action {
 pub(crate) fn run(options: &Options) -> Exit {
     let request = match &options.action {
         Action::Verify { config } => return verify(config, options.json),
-        Action::Purge { by, soft } => Request::CachePurge(PurgeRequest { by: by.clone(), soft: *soft }),
+        Action::Purge { by, soft, wait } => {
+            Request::CachePurge(PurgeRequest { by: by.clone(), soft: *soft, wait: *wait })
+        }
         Action::Stats => Request::CacheStats,
         Action::List { prefix, limit } => Request::CacheList { prefix: prefix.clone(), limit: *limit },
         Action::Get { url } => Request::CacheGet { url: url.clone() },
@@ -68,6 +72,10 @@ pub(crate) fn run(options: &Options) -> Exit {
     print_response(&options.server, &request, |response| match response {
         Response::CachePurged if options.json => Ok(json_line(&json!({ "purged": true }))),
         Response::CachePurged => Ok("purged\n".to_owned()),
+        Response::CacheSwept(objects) if options.json => {
+            Ok(json_line(&json!({ "purged": true, "objects": objects })))
+        }
+        Response::CacheSwept(objects) => Ok(format!("purged: {} responses\n", count(objects))),
         Response::CacheStats(all) if options.json => Ok(json_line(&json!({ "caches": all }))),
         Response::CacheStats(all) => Ok(all.iter().map(stats).collect()),
         Response::CacheObjects(all) if options.json => Ok(json_line(&json!({ "objects": all }))),
@@ -91,6 +99,12 @@ fn stats(stats: &CacheStats) -> String {
     ];
     if stats.purges_pending > 0 {
         lines.push(format!("  purges that are being applied  {}", count(stats.purges_pending)));
+    }
+    if stats.tags_unswept > 0 {
+        lines.push(format!(
+            "  purged tags whose files are removed within an hour  {}",
+            count(stats.tags_unswept)
+        ));
     }
     if !stats.is_writer {
         lines.push("  it is only read: another process has its lock, or the error log says why this one cannot take it".to_owned());

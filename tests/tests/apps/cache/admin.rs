@@ -39,6 +39,15 @@ fn responses_are_purged_by_url_prefix_and_tag() {
         assert_eq!(handled(&get(&server, purged, &[])), "uri-miss", "{arguments:?}");
         assert_eq!(handled(&get(&server, kept, &[])), "hit", "{arguments:?}");
     }
+    for target in ["/news/5", "/news/6", "/other"] {
+        store(&server, target);
+    }
+    let swept = cache(&server, &["purge", "--tag", "news", "--wait"]).with_code(0);
+    assert_contains!(swept.text(), "purged: ");
+    let listed = cache(&server, &["list"]).with_code(0);
+    assert!(!listed.text().contains("/news/") && listed.text().contains("/other"), "{}", listed.text());
+    let again = cache(&server, &["purge", "--tag", "news", "--wait", "--json"]).with_code(0).json();
+    assert_eq!(again, serde_json::json!({ "purged": true, "objects": 0 }));
     store(&server, "/news/1");
     cache(&server, &["purge", &url("/news/1"), "--soft"]).with_code(0);
     assert_eq!(handled(&get(&server, "/news/1", &[])), "stale");
