@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Weak};
 
-use http::header::{CONTENT_ENCODING, RANGE};
+use http::header::{AGE, CONTENT_ENCODING, RANGE};
 use http::uri::Scheme;
-use http::{Method, Request as HttpRequest};
+use http::{HeaderName, HeaderValue, Method, Request as HttpRequest, StatusCode};
 use http_body::Body as _;
 use rudy_cache::{CacheStatus, Content, HttpDate, Seconds, Verdict};
 use rudy_message::semantics::field::{FieldLines, KnownField};
@@ -18,26 +18,32 @@ use rudy_store::{self as store, Object};
 
 use super::spellings::Spellings;
 use super::store::OpenStore;
-use super::{Shared, now, reply};
+use super::{CACHE_STATUS, Shared, now, reply};
 
 thread_local! {
     /// By the hash of the URL and of the accepted codings, whatever their spelling.
     static PREPARED: RefCell<Spellings<Prepared>> = const { RefCell::new(Spellings::new()) };
 }
 
-/// An object, and the heads of the responses from it in one second.
+/// An object, and the heads of the responses from it.
 struct Prepared {
     /// Weak, because a worker keeps it after a reload: the old store would never give up its folder.
     shared: Weak<Shared>,
-    /// The URL as the client spelled it.
+    /// The URL as the client spelled it: the host, and then the target.
     is_secure: bool,
-    host: Box<[u8]>,
-    target: Box<[u8]>,
+    host_bytes: usize,
+    url: Box<[u8]>,
     /// Weak, so that the memory of the store decides which objects remain.
     object: Weak<Object>,
+    whole: Option<Aging>,
+    not_modified: Option<Aging>,
+}
+
+/// A head without its age, and with that of one second.
+struct Aging {
+    ageless: Arc<PreparedHead>,
     at: HttpDate,
-    whole: Option<Arc<PreparedHead>>,
-    not_modified: Option<Arc<PreparedHead>>,
+    aged: Arc<PreparedHead>,
 }
 
 /// Responds with a fresh object that this worker has sent before. `None` if anything else might count.
@@ -88,10 +94,9 @@ pub(super) fn keep(
     let prepared = Prepared {
         shared: Arc::downgrade(shared),
         is_secure,
-        host: host.into(),
-        target: target.into(),
+        host_bytes: host.len(),
+        url: [host, target].concat().into(),
         object: Arc::downgrade(object),
-        at: HttpDate::from_unix_seconds(0),
         whole: None,
         not_modified: None,
     };
@@ -146,8 +151,7 @@ impl Prepared {
     fn is_of(&self, shared: &Arc<Shared>, (host, target): (&[u8], &[u8]), is_secure: bool) -> bool {
         std::ptr::eq(self.shared.as_ptr(), Arc::as_ptr(shared))
             && self.is_secure == is_secure
-            && *self.target == *target
-            && *self.host == *host
+            && self.url.split_at(self.host_bytes) == (host, target)
     }
 
     fn respond(&mut self, object: &Object, shared: &Shared, head: &RequestHead<'_>) -> Option<Response> {
@@ -156,40 +160,56 @@ impl Prepared {
         if stored.variant().matches_view(head) != Some(true) {
             return None;
         }
-        if self.at != now {
-            (self.at, self.whole, self.not_modified) = (now, None, None);
-        }
+        let added = || shared.aged(age, ttl);
         match stored.verdict_of(head.method(), head) {
             Verdict::Proceed => {
-                let encoded = match &self.whole {
-                    Some(encoded) => encoded.clone(),
-                    None => self.whole.insert(encode(shared, whole(object, age), ttl)).clone(),
-                };
                 let store::Body::Memory(bytes) = object.body() else { return None };
-                Some(Response::prepared(encoded, Body::Bytes(bytes.clone())))
+                let ageless = || PreparedHead::new(stored.status(), reply::ageless_fields(stored));
+                Some(Response::prepared(
+                    Aging::at(&mut self.whole, now, ageless, added),
+                    Body::Bytes(bytes.clone()),
+                ))
             }
             Verdict::NotModified => {
-                let encoded = if let Some(encoded) = &self.not_modified {
-                    encoded.clone()
-                } else {
-                    let response = reply::not_modified(stored, now);
-                    self.not_modified.insert(encode(shared, response, ttl)).clone()
-                };
-                Some(Response::prepared(encoded, Body::Empty))
+                let fields = || reply::of_not_modified(reply::ageless_fields(stored));
+                let ageless = || PreparedHead::new(StatusCode::NOT_MODIFIED, fields());
+                Some(Response::prepared(Aging::at(&mut self.not_modified, now, ageless, added), Body::Empty))
             }
             Verdict::IgnoreRange | Verdict::PreconditionFailed => None,
         }
     }
 }
 
-fn whole(object: &Object, age: Seconds) -> Response {
-    let mut response = Response::new(object.stored().status());
-    *response.headers_mut() = reply::fields(object.stored(), age);
-    response
+impl Aging {
+    /// Returns the head in a second, of which `added` is what changes.
+    fn at(
+        this: &mut Option<Self>,
+        now: HttpDate,
+        ageless: impl FnOnce() -> PreparedHead,
+        added: impl FnOnce() -> Vec<(HeaderName, HeaderValue)>,
+    ) -> Arc<PreparedHead> {
+        match this {
+            Some(known) if known.at == now => known.aged.clone(),
+            Some(known) => {
+                known.at = now;
+                known.aged = Arc::new(PreparedHead::with(&known.ageless, added()));
+                known.aged.clone()
+            }
+            None => {
+                let ageless = Arc::new(ageless());
+                let aged = Arc::new(PreparedHead::with(&ageless, added()));
+                *this = Some(Self { ageless, at: now, aged: aged.clone() });
+                aged
+            }
+        }
+    }
 }
 
-fn encode(shared: &Shared, mut response: Response, ttl: Seconds) -> Arc<PreparedHead> {
-    let status = CacheStatus { hit: true, ttl: Some(ttl.get().into()), ..CacheStatus::default() };
-    shared.add_status(&mut response, &status, None);
-    Arc::new(PreparedHead::new(response.status(), std::mem::take(response.headers_mut())))
+impl Shared {
+    /// Returns the fields of a hit that change every second.
+    fn aged(&self, age: Seconds, ttl: Seconds) -> Vec<(HeaderName, HeaderValue)> {
+        let status = CacheStatus { hit: true, ttl: Some(ttl.get().into()), ..CacheStatus::default() };
+        let status = self.status_value(&status).ok().map(|value| (CACHE_STATUS.clone(), value));
+        [(AGE, HeaderValue::from(age.get()))].into_iter().chain(status).collect()
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
-use rudy_cache::{Content, HttpDate, Seconds, Span, Stored, Verdict};
+use rudy_cache::{Content, HttpDate, Span, Stored, Verdict};
 use rudy_client::HeadOnlyBody;
 use rudy_message::semantics::range;
 use rudy_pipeline::compression::StoredContent;
@@ -28,9 +28,16 @@ const PRIVATE_FIELDS: [HeaderName; 3] =
 const CONTENT_FIELDS: [HeaderName; 4] =
     [http::header::CONTENT_ENCODING, http::header::CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_TYPE];
 
-/// Returns the fields of a stored response of this age for a client.
-pub(super) fn fields(stored: &Stored, age: Seconds) -> HeaderMap {
-    let mut fields = stored.fields_at(age);
+/// Returns the fields of a stored response for a client, without its age.
+pub(super) fn ageless_fields(stored: &Stored) -> HeaderMap {
+    let mut fields = stored.fields().clone();
+    fields.remove(AGE);
+    make_public(&mut fields);
+    fields
+}
+
+fn fields(stored: &Stored, now: HttpDate) -> HeaderMap {
+    let mut fields = stored.fields_at(stored.age(now));
     make_public(&mut fields);
     fields
 }
@@ -54,7 +61,7 @@ pub(super) fn of_object(
     let stored = object.stored();
     let whole = |body| {
         let mut response = Response::new(stored.status());
-        *response.headers_mut() = fields(stored, stored.age(now));
+        *response.headers_mut() = fields(stored, now);
         response.body = body;
         response
     };
@@ -76,12 +83,16 @@ pub(super) fn of_object(
 /// Returns the 304 of a stored response.
 pub(super) fn not_modified(stored: &Stored, now: HttpDate) -> Response {
     let mut response = Response::new(StatusCode::NOT_MODIFIED);
-    let mut fields = fields(stored, stored.age(now));
+    *response.headers_mut() = of_not_modified(fields(stored, now));
+    response
+}
+
+/// Returns those fields of a response that its 304 has too.
+pub(super) fn of_not_modified(mut fields: HeaderMap) -> HeaderMap {
     for name in &CONTENT_FIELDS {
         fields.remove(name);
     }
-    *response.headers_mut() = fields;
-    response
+    fields
 }
 
 fn precondition_failed(request: &Request<()>) -> Response {
@@ -188,7 +199,7 @@ fn of_received(
         }
         (None, Verdict::NotModified) => return not_modified(stored, now),
         (None, Verdict::PreconditionFailed) => return precondition_failed(request),
-        (None, Verdict::Proceed | Verdict::IgnoreRange) => (stored.status(), fields(stored, stored.age(now))),
+        (None, Verdict::Proceed | Verdict::IgnoreRange) => (stored.status(), fields(stored, now)),
     };
     let mut response = Response::new(status);
     *response.headers_mut() = fields;

@@ -47,7 +47,7 @@ impl ResponseHead<'_> {
     pub fn encode(&self, out: &mut BytesMut) {
         match self {
             Self::Fields(status, headers) => put_head(*status, headers, out),
-            Self::Prepared(prepared) => out.extend_from_slice(prepared.encoded()),
+            Self::Prepared(prepared) => prepared.put_text(out),
             Self::Received(received) => {
                 put_status_line(received.status(), out);
                 out.extend_from_slice(received.lines());
@@ -70,8 +70,10 @@ mod tests {
         let mut received = crate::ReceivedFields::default();
         received.push(b"Date", origin.as_bytes());
         let received = received.with_status(StatusCode::OK);
+        let with_nothing = PreparedHead::with(&prepared.clone().into(), []);
         let now = DateLine::new(SystemTime::UNIX_EPOCH);
         for head in [
+            ResponseHead::Prepared(&with_nothing),
             ResponseHead::Fields(StatusCode::OK, &fields),
             ResponseHead::Prepared(&prepared),
             ResponseHead::Received(&received),
@@ -81,6 +83,14 @@ mod tests {
             assert_eq!(out, format!("HTTP/1.1 200 OK\r\ndate: {origin}\r\n"));
             assert!(head.missing_date(&now).is_none(), "{head:?}");
         }
+        let added = || [(header::AGE, header::HeaderValue::from(7))];
+        let aged = PreparedHead::with(&prepared.into(), added());
+        let mut all = fields;
+        all.extend(added());
+        assert_eq!(aged.headers(), &all);
+        let mut out = BytesMut::new();
+        ResponseHead::Prepared(&aged).encode(&mut out);
+        assert_eq!(out, format!("HTTP/1.1 200 OK\r\ndate: {origin}\r\nage: 7\r\n"));
         let (none, nothing) = (HeaderMap::new(), PreparedHead::new(StatusCode::OK, HeaderMap::new()));
         for head in [ResponseHead::Fields(StatusCode::OK, &none), ResponseHead::Prepared(&nothing)] {
             assert!(head.missing_date(&now).is_some(), "{head:?}");

@@ -43,7 +43,11 @@ pub(crate) fn put_status_and_fields<C: Compress>(head: &ResponseHead<'_>, out: &
     match head {
         ResponseHead::Fields(status, headers) => put_fields::<C>(*status, sent_fields(headers), out),
         ResponseHead::Prepared(prepared) => {
-            out.extend_from_slice(prepared.compressed(C::COMPRESSION, prepare::<C>));
+            let (head, added) = prepared.parts();
+            out.extend_from_slice(head.compressed(C::COMPRESSION, prepare::<C>));
+            for (name, value) in added {
+                C::put_field(name.as_str().as_bytes(), value.as_bytes(), out);
+            }
         }
         ResponseHead::Received(received) => put_fields::<C>(received.status(), received.fields(), out),
     }

@@ -130,6 +130,18 @@ fn fields_of_the_connection_are_not_sent() {
 }
 
 #[test]
+fn fields_that_are_added_to_a_prepared_head_follow_it() {
+    let field = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
+    let prepared = PreparedHead::new(StatusCode::OK, HeaderMap::from_iter([field("a", "x")])).into();
+    for age in ["1", "2"] {
+        let aged = PreparedHead::with(&prepared, [field("age", age), field("a", "y")]);
+        let mut client = requested("GET");
+        client.connection.begin(0, ResponseHead::Prepared(&aged), None, &date(), &mut client.out);
+        assert_eq!(client.sent(), [format!("HEADERS :status: 200, a: x, age: {age}, a: y")]);
+    }
+}
+
+#[test]
 fn the_date_is_added_once() {
     let dates = |fields: &HeaderMap| {
         let mut client = requested("GET");
