@@ -90,7 +90,7 @@ fn is_of_disk(error: &io::Error) -> bool {
 const EMFILE: i32 = rustix::io::Errno::MFILE.raw_os_error();
 const ENFILE: i32 = rustix::io::Errno::NFILE.raw_os_error();
 
-/// Whether a file can be written and read, as a process that stores does.
+/// Whether a file can be written and read, as a process that stores does. Of a full disk, what is stored can be read.
 pub(crate) fn can_store(disk: &Disk) -> bool {
     let name = format!("{TEMPORARY}/probe");
     let store = || -> io::Result<bool> {
@@ -103,7 +103,7 @@ pub(crate) fn can_store(disk: &Disk) -> bool {
         disk.remove(&name)?;
         Ok(count == PROBE.len() && read == PROBE)
     };
-    store().unwrap_or(false)
+    store().unwrap_or_else(|error| !is_of_disk(&error) && can_read(disk))
 }
 
 /// Whether the folder can be read, for a process that only does that.
@@ -113,7 +113,41 @@ pub(crate) fn can_read(disk: &Disk) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::purge::list;
+    use crate::tests::folder_in_memory;
+    use crate::{Change, Fault, Faults};
+
+    /// Fails writes with an error, or none.
+    #[derive(Debug, Default)]
+    struct Writes(Mutex<Option<io::ErrorKind>>);
+
+    impl Faults for Writes {
+        fn before(&self, change: Change<'_>) -> Result<(), Fault> {
+            let error = self.0.lock().filter(|_| matches!(change, Change::Write { .. }));
+            error.map_or(Ok(()), |error| Err(Fault { written: 100, error: error.into() }))
+        }
+    }
+
+    #[test]
+    fn a_disk_that_works_and_is_full_passes_the_probe() {
+        let (folder, writes) = (folder_in_memory(), Arc::new(Writes::default()));
+        let disk = Disk::open(folder.path(), Some(Arc::clone(&writes) as _)).unwrap();
+        disk.create_folder(TEMPORARY).unwrap();
+        let State { seed, run, purges } = State::new();
+        list::write(&disk, &State::encode(&seed, run, &purges)).unwrap();
+        for (error, works) in [
+            (None, true),
+            (Some(io::ErrorKind::Other), false),
+            (Some(io::ErrorKind::StorageFull), true),
+            (None, true),
+        ] {
+            *writes.0.lock() = error;
+            assert_eq!(can_store(&disk), works, "{error:?}");
+        }
+    }
 
     #[test]
     #[expect(

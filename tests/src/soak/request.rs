@@ -6,6 +6,9 @@ use super::stream::HOST;
 use super::wire::RequestError;
 use crate::random::Random;
 
+/// The number of responses that are requested through the cache.
+const CACHED: usize = 4_000;
+
 /// A request and its expected response.
 pub(super) struct Request {
     /// Method and target.
@@ -42,7 +45,8 @@ impl Request {
 
     /// Returns a request with a fast response.
     pub(super) fn quick(random: &mut Random) -> Self {
-        match random.below(10) {
+        match random.below(12) {
+            10 | 11 => Self::cached(random),
             0..3 => Self::blob(random, 0..20_000),
             3..6 => Self::upload(random, 0..20_000),
             6 | 7 => Self::file(random, FILES[0]),
@@ -121,6 +125,16 @@ impl Request {
         let (seed, length) = (seed(random), random.within(lengths));
         let framing = if random.chance(50) { "&length=1" } else { "" };
         let target = format!("{}?do=blob&seed={seed:08x}&count={length}{framing}", application(random));
+        Self::get(&target, ExpectedBody::Pattern { seed, length })
+    }
+
+    /// Returns a request for one of the responses that the cache may have: together some 80 MB. Half of the requests are for a tenth of them.
+    fn cached(random: &mut Random) -> Self {
+        let count = if random.chance(50) { CACHED / 10 } else { CACHED };
+        let seed = random.below(count);
+        let (length, seed) = (10 + seed * 17 % 40_000, u32::try_from(seed).expect("a few thousand"));
+        let application = random.pick::<&str>(&["/php/work.php", "/app"]);
+        let target = format!("/cached{application}?do=blob&seed={seed:08x}&count={length}&length=1");
         Self::get(&target, ExpectedBody::Pattern { seed, length })
     }
 

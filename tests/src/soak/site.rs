@@ -16,6 +16,8 @@ use crate::{eventually, php_fpm};
 pub(super) const CHILDREN: usize = 6;
 /// Number of application processes that Rudy starts.
 const PROCESSES: usize = 3;
+/// The size of the cache: a fraction of what is requested through it, so that it is full soon.
+const CACHE_MIB: u32 = 16;
 /// The files under `/files/`: names and lengths. The lengths are also the seeds of their contents.
 pub(super) const FILES: &[(&str, u32)] = &[("small", 2_000), ("large", 3_000_000)];
 
@@ -54,6 +56,7 @@ impl Settings {
         format!(
             "listen = [\"127.0.0.1:0,h2c\", \"127.0.0.1:0,tls\", \"unix:{folder}/rudy.sock\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
              buffer_total = \"{buffer_total}\"\n\n\
+             [cache]\npath = \"{folder}/cache\"\nsize = \"{CACHE_MIB}MiB\"\nmemory = \"1MiB\"\n\n\
              [limits]\nbody_bytes = \"64MiB\"\nhead_timeout = \"3s\"\nrate_grace = \"3s\"\n\
              first_request_timeout = \"5s\"\nidle_timeout = \"5s\"\n\
              send_stall_timeout = \"4s\"\nhalf_close_timeout = \"12s\"\nlinger_timeout = \"2s\"\n\n\
@@ -66,6 +69,8 @@ impl Settings {
              [[site.route]]\npath = \"/files/*\"\nfiles = {{ root = \"{folder}/files\" }}\n\n\
              [[site.route]]\npath = \"/through/*\"\n[site.route.proxy]\nupstreams = \"unix:{folder}/rudy.sock\"\n\
              strip_prefix = true\n{through}\n\
+             [[site.route]]\npath = \"/cached/*\"\n[site.route.proxy]\nupstreams = \"unix:{folder}/rudy.sock\"\n\
+             strip_prefix = true\n{through}\n[site.route.cache]\ndefault_freshness = \"20s\"\n\n\
              [[site.route]]\npath = \"/delay\"\ndelay = {{ time = \"100ms\", body = \"late\\n\" }}\n\n\
              [[site.route]]\npath = \"/ticks\"\n\
              stream = {{ interval = \"50ms\", format = \"sse\", welcome = \"\", text = \"{{n}}\", count = 20 }}\n\n\
