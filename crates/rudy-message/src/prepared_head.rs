@@ -18,9 +18,9 @@ pub struct PreparedHead {
     status: StatusCode,
     has_date: bool,
     headers: OnceLock<HeaderMap>,
-    /// The status line and the field lines, each with its CRLF. With a base, only the lines that follow it.
+    /// The status line and the field lines, each with its CRLF.
     text: Bytes,
-    /// The same in other versions of the protocol.
+    /// The same in other versions of the protocol, unless there is a base.
     compressed: Compressed,
     base: Option<Base>,
 }
@@ -51,7 +51,8 @@ impl PreparedHead {
     #[must_use]
     pub fn with(head: &Arc<Self>, added: impl Into<Box<[(HeaderName, HeaderValue)]>>) -> Self {
         let added = added.into();
-        let mut text = BytesMut::with_capacity(added.len() * 48);
+        let mut text = BytesMut::with_capacity(head.text.len() + added.len() * 48);
+        text.extend_from_slice(&head.text);
         for (name, value) in &added {
             put_field(name.as_str().as_bytes(), value.as_bytes(), &mut text);
         }
@@ -86,13 +87,10 @@ impl PreparedHead {
         })
     }
 
-    /// Appends the status line and field lines, each with its CRLF, without the empty line that ends a head.
+    /// Returns the status line and field lines, each with its CRLF, without the empty line that ends a head.
     #[inline]
-    pub(crate) fn put_text(&self, out: &mut BytesMut) {
-        if let Some(base) = &self.base {
-            base.head.put_text(out);
-        }
-        out.extend_from_slice(&self.text);
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
     }
 
     /// Whether it has a `Date`.

@@ -47,7 +47,7 @@ impl ResponseHead<'_> {
     pub fn encode(&self, out: &mut BytesMut) {
         match self {
             Self::Fields(status, headers) => put_head(*status, headers, out),
-            Self::Prepared(prepared) => prepared.put_text(out),
+            Self::Prepared(prepared) => out.extend_from_slice(prepared.text()),
             Self::Received(received) => {
                 put_status_line(received.status(), out);
                 out.extend_from_slice(received.lines());
