@@ -22,7 +22,7 @@ use crate::poller::Poller;
 /// Size of the read buffer. With the larger bodies that fill it, copying dominates.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// Delay before the first retry of a failed connection attempt. It doubles with each failure.
+/// Delay before the first retry of a failed connection attempt in a closed loop. It doubles with each failure.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 
 /// Maximum delay before a retry.
@@ -60,6 +60,8 @@ pub(super) struct Connections<'p> {
     pub(super) slots: Vec<Slot>,
     /// Slots that wait for a request, the one that has waited longest first.
     idle: VecDeque<u32>,
+    /// Those of them that were found to have no connection.
+    unconnected: VecDeque<u32>,
     /// Slots that can continue without an event of the kernel.
     pub(super) runnable: VecDeque<u32>,
     /// The slots whose connection attempt failed, by the time of the next attempt.
@@ -96,6 +98,7 @@ impl<'p> Connections<'p> {
             limits: Limits::for_responses(),
             slots: (0..count).map(|_| Slot::default()).collect(),
             idle: VecDeque::new(),
+            unconnected: VecDeque::new(),
             runnable: VecDeque::new(),
             retries: BinaryHeap::new(),
             scratch: vec![0; SCRATCH_BYTES].into(),
@@ -136,7 +139,19 @@ impl<'p> Connections<'p> {
     }
 
     pub(super) fn has_idle(&self) -> bool {
-        !self.idle.is_empty()
+        !self.idle.is_empty() || !self.unconnected.is_empty()
+    }
+
+    /// Takes the slot for the next request. One with a connection comes first: a server that accepts no further ones still serves
+    /// those that it has.
+    fn take_idle(&mut self) -> Option<u32> {
+        while let Some(index) = self.idle.pop_front() {
+            if self.slots[index as usize].connection.is_some() {
+                return Some(index);
+            }
+            self.unconnected.push_back(index);
+        }
+        self.unconnected.pop_front()
     }
 
     /// Starts the connection of a slot.
@@ -208,7 +223,7 @@ impl<'p> Connections<'p> {
 
     /// Sends a request on the connection that has waited longest, or several if it may pipeline.
     pub(super) fn assign(&mut self, due: Instant, now: Instant, schedule: &mut RequestSchedule) {
-        let Some(index) = self.idle.pop_front() else { return };
+        let Some(index) = self.take_idle() else { return };
         let limit = self.free_capacity(index);
         let slot = &mut self.slots[index as usize];
         slot.is_idle = false;
@@ -405,7 +420,9 @@ impl<'p> Connections<'p> {
         }
     }
 
-    /// Fails all requests in flight on a connection and closes it. Schedules a retry if connecting failed.
+    /// Fails all requests in flight on a connection and closes it. If connecting failed, a closed loop retries later. In an open
+    /// loop, each due request may try: it has a rate already, and a request that waited for the retry of another one would
+    /// have the latency of the generator, or succeed where that of an independent user fails.
     pub(super) fn fail(&mut self, index: u32, failure: &Failure, now: Instant) {
         let slot = &mut self.slots[index as usize];
         self.in_flight -= slot.exchange.len();
@@ -417,6 +434,9 @@ impl<'p> Connections<'p> {
             return self.mark_idle(index);
         }
         self.connect_error = Some(failure.to_string());
+        if self.plan.pace != Pace::Closed {
+            return self.mark_idle(index);
+        }
         let slot = &mut self.slots[index as usize];
         let wait = RETRY_DELAY_MIN.saturating_mul(1 << slot.failed_attempts.min(16)).min(RETRY_DELAY_MAX);
         slot.failed_attempts += 1;

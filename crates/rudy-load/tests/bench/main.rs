@@ -3,9 +3,10 @@
 mod server;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -18,10 +19,14 @@ use rudy_stats::schedule::{Arrivals, Profile, Share};
 use server::{OK, Response, Server};
 
 fn plan(server: &Server) -> Plan {
-    let url = server.url().parse().expect("an address makes a URL");
+    plan_for(server.address())
+}
+
+fn plan_for(address: SocketAddr) -> Plan {
+    let url = format!("http://{address}/").parse().expect("an address makes a URL");
     let request = Template::default().encode(&url).expect("a plain request");
     Plan {
-        remote: Remote::Ip(server.address()),
+        remote: Remote::Ip(address),
         security: None,
         mix: Arc::new(Mix::new(vec![(request, 1)]).expect("one request")),
         connections: number(4),
@@ -314,6 +319,69 @@ fn a_connection_that_the_server_closes_while_others_are_opened_is_opened_again()
         });
         let outcome = run_plan(&plan);
         assert_eq!((outcome.recorder.succeeded, outcome.recorder.closed_by_server), (20, 1));
+    });
+}
+
+/// Responds to this number of requests over all connections. Then it closes its listener and all connections.
+fn serve_and_end(listener: TcpListener, requests: u64) {
+    let (address, served) = (listener.local_addr().unwrap(), AtomicU64::new(0));
+    let respond = |mut client: TcpStream| {
+        while client.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
+            match served.fetch_add(1, Ordering::SeqCst) {
+                number if number < requests => client.write_all(OK.as_bytes()).unwrap(),
+                // The acceptor gets one more connection, and stops.
+                _ => return drop(TcpStream::connect(address)),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let mut open = Vec::new();
+        while let Ok((client, _)) = listener.accept()
+            && served.load(Ordering::SeqCst) <= requests
+        {
+            open.push(client.try_clone().unwrap());
+            scope.spawn(|| respond(client));
+        }
+        drop(listener);
+        open.iter().for_each(|client| drop(client.shutdown(Shutdown::Both)));
+    });
+}
+
+#[test]
+fn requests_that_are_due_while_a_server_refuses_connections_fail_whatever_the_number_of_connections() {
+    for connections in [1, 8, 64] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
+        let (until, threads) = (Until::Time(Duration::from_secs(1)), NonZeroU32::MIN);
+        let plan = Plan { connections: number(connections), pace, until, threads, ..plan_for(address) };
+        let server = thread::spawn(|| serve_and_end(listener, 100));
+        let recorder = run_plan(&plan).recorder;
+        server.join().unwrap();
+        assert_eq!((recorder.succeeded, recorder.requests()), (100, 500), "{connections}: {recorder:?}");
+        assert_eq!(recorder.failure_count(FailureKind::NotSent), 0, "{connections}: {recorder:?}");
+    }
+}
+
+#[test]
+fn requests_use_the_connections_that_a_server_keeps_while_it_refuses_others() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Each request is due long after the response to the last one.
+    let pace = Pace::Open(Profile::Constant(2.0), Arrivals::Uniform);
+    let (until, threads) = (Until::Requests(3), NonZeroU32::MIN);
+    // The second connection begins a tenth of a second after the first.
+    let plan = Plan { connections: number(2), connect_rate: 10.0, pace, until, threads, ..plan_for(address) };
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            drop(listener);
+            while client.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
+                client.write_all(OK.as_bytes()).unwrap();
+            }
+        });
+        let recorder = run_plan(&plan).recorder;
+        assert_eq!(recorder.succeeded, 3, "{recorder:?}");
     });
 }
 
