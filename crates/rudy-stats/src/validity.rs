@@ -79,7 +79,7 @@ pub struct Conditions {
     pub succeeded: Option<u64>,
     /// All other requests that ended, and those that were not answered in time.
     pub failed: Option<u64>,
-    /// Open loop: the 99th percentile of the time from due to sent.
+    /// Open loop: the 99th percentile of the time from due to sent, without the time in which the request's connection was opened.
     pub schedule_delay_p99: Option<Duration>,
     /// The maximum time from sent to answered. `None` for a ramp, at whose end all connections may be busy for a
     /// longer time than any response takes.

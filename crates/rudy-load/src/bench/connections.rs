@@ -12,7 +12,7 @@ use rudy_http::Limits;
 use rudy_request::{Connection, DriveStatus, Failure, Protocols};
 
 use super::exchange::{Exchange, ExchangeObserver, SentRequest};
-use super::plan::{Pace, Plan};
+use super::plan::Plan;
 use super::recorder::Recorder;
 use super::request_schedule::{Next, RequestSchedule};
 use super::run::RunControl;
@@ -82,6 +82,8 @@ pub(super) struct Connections<'p> {
     pub(super) in_flight: usize,
     /// The end of the warm-up. Only requests that are due from then on are counted.
     pub(super) measurement_start: Instant,
+    /// The end of the run; `None` while requests are sent after it.
+    pub(super) end: Option<Instant>,
 }
 
 impl<'p> Connections<'p> {
@@ -111,6 +113,7 @@ impl<'p> Connections<'p> {
             recorder: Box::default(),
             in_flight: 0,
             measurement_start: now,
+            end: None,
         })
     }
 
@@ -240,9 +243,6 @@ impl<'p> Connections<'p> {
             if due >= self.measurement_start {
                 self.recorder.sent += 1;
                 self.recorder.sent_after_end += u64::from(schedule.has_ended(now));
-                if self.plan.pace != Pace::Closed {
-                    self.recorder.schedule_delay.record(now.saturating_duration_since(due));
-                }
             }
             next = schedule.peek(now);
         }
@@ -373,9 +373,10 @@ impl<'p> Connections<'p> {
             expected: &self.plan.expected,
             first_responses: &mut self.first_responses,
             measurement_start: self.measurement_start,
+            end: self.end,
             ended: 0,
             current: None,
-            is_open_loop: self.plan.pace != Pace::Closed,
+            is_open_loop: self.plan.is_open_loop(),
         };
         let security = self.plan.security.as_ref();
         let driven = connection.drive(security, &self.limits, has_hung_up, &mut self.scratch, &mut observer);
@@ -426,7 +427,13 @@ impl<'p> Connections<'p> {
     pub(super) fn fail(&mut self, index: u32, failure: &Failure, now: Instant) {
         let slot = &mut self.slots[index as usize];
         self.in_flight -= slot.exchange.len();
-        slot.exchange.fail(failure, self.measurement_start, now, &mut self.recorder);
+        slot.exchange.fail(
+            failure,
+            self.measurement_start,
+            now,
+            self.plan.is_open_loop(),
+            &mut self.recorder,
+        );
         let was_ready = slot.connection.as_ref().is_some_and(Connection::is_ready);
         self.close(index);
         let has_connected = was_ready || !self.plan.protocols.may_have_streams();
@@ -434,7 +441,7 @@ impl<'p> Connections<'p> {
             return self.mark_idle(index);
         }
         self.connect_error = Some(failure.to_string());
-        if self.plan.pace != Pace::Closed {
+        if self.plan.is_open_loop() {
             return self.mark_idle(index);
         }
         let slot = &mut self.slots[index as usize];

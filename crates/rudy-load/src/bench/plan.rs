@@ -77,6 +77,11 @@ impl Plan {
         }
     }
 
+    /// Whether requests have due times.
+    pub(super) fn is_open_loop(&self) -> bool {
+        self.pace != Pace::Closed
+    }
+
     /// Whether each request opens a connection, so that none is opened in advance.
     pub(super) fn opens_for_each_request(&self) -> bool {
         self.requests_per_connection == NonZeroU32::new(1)

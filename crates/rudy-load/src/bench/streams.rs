@@ -90,7 +90,7 @@ impl Connections<'_> {
             }
             self.in_flight -= 1;
             if sent.due >= self.measurement_start {
-                self.recorder.record_failure(failure, now.saturating_duration_since(sent.due));
+                sent.record_failure(failure, now, plan.is_open_loop(), &mut self.recorder);
             }
         }
         if overdue.len() == count {

@@ -75,7 +75,7 @@ impl Worker<'_> {
         let measurement_start = self.connections.measurement_start;
         let mut next_report = measurement_start + self.plan.interval;
         let mut reports = 0;
-        let is_open_loop = self.plan.pace != Pace::Closed;
+        let is_open_loop = self.plan.is_open_loop();
         let mut clock = ThreadClock::new(self.plan, start);
         loop {
             let now = Instant::now();
@@ -151,6 +151,8 @@ impl Worker<'_> {
         loop {
             let now = Instant::now();
             let next = schedule.peek(now);
+            // An open loop that is late still sends after its end.
+            self.connections.end = schedule.end().filter(|end| now < *end || next == Next::Over);
             let Next::Due(due) = next else { return next };
             if self.plan.deadline.is_some_and(|deadline| now - due > deadline) {
                 schedule.take(now);

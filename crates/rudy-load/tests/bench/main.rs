@@ -322,13 +322,53 @@ fn a_connection_that_the_server_closes_while_others_are_opened_is_opened_again()
     });
 }
 
+#[test]
+fn latency_is_the_sum_of_delay_and_service_if_each_request_opens_a_connection() {
+    let server = Server::start(|_| Response::text(OK));
+    let (requests_per_connection, until) = (NonZeroU32::new(1), Until::Requests(200));
+    let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
+    let recorder = run_plan(&Plan { pace, until, requests_per_connection, ..plan(&server) }).recorder;
+    assert_eq!((recorder.succeeded, recorder.schedule_delay.len()), (200, 200));
+    let [latency, delay, service] =
+        [&recorder.latency, &recorder.schedule_delay, &recorder.service].map(Histogram::mean);
+    // Each value has three digits.
+    assert!(latency.abs_diff(delay + service) <= latency.mul_f64(0.003), "{latency:?} {delay:?} {service:?}");
+    // No request is sent before it has its connection.
+    assert!(recorder.schedule_delay.min() >= recorder.connect.min().mul_f64(0.999), "{recorder:?}");
+}
+
+#[test]
+fn bytes_that_arrive_after_the_end_are_counted_apart() {
+    // The last byte of each body follows after more than the whole run.
+    let time = Duration::from_millis(200);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let plan = Plan { until: Until::Time(time), ..plan_for(listener.local_addr().unwrap()) };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..4 {
+                let (mut client, _) = listener.accept().unwrap();
+                scope.spawn(move || {
+                    assert!(client.read(&mut [0; 4096]).unwrap() > 0);
+                    let (start, last) = OK.as_bytes().split_at(OK.len() - 1);
+                    client.write_all(start).unwrap();
+                    thread::sleep(time);
+                    client.write_all(last).unwrap();
+                });
+            }
+        });
+        let recorder = run_plan(&plan).recorder;
+        assert_eq!((recorder.succeeded, recorder.received_bytes), (4, 4 * OK.len() as u64));
+        assert!(recorder.received_bytes_after_end >= 4, "{recorder:?}");
+    });
+}
+
 /// Responds to this number of requests over all connections. Then it closes its listener and all connections.
 fn serve_and_end(listener: TcpListener, requests: u64) {
-    let (address, served) = (listener.local_addr().unwrap(), AtomicU64::new(0));
+    let (address, served) = (listener.local_addr().expect("it is bound"), AtomicU64::new(0));
     let respond = |mut client: TcpStream| {
         while client.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
             match served.fetch_add(1, Ordering::SeqCst) {
-                number if number < requests => client.write_all(OK.as_bytes()).unwrap(),
+                number if number < requests => client.write_all(OK.as_bytes()).expect("a client that reads"),
                 // The acceptor gets one more connection, and stops.
                 _ => return drop(TcpStream::connect(address)),
             }
@@ -339,11 +379,13 @@ fn serve_and_end(listener: TcpListener, requests: u64) {
         while let Ok((client, _)) = listener.accept()
             && served.load(Ordering::SeqCst) <= requests
         {
-            open.push(client.try_clone().unwrap());
+            open.push(client.try_clone().expect("a further descriptor"));
             scope.spawn(|| respond(client));
         }
         drop(listener);
-        open.iter().for_each(|client| drop(client.shutdown(Shutdown::Both)));
+        for client in open {
+            let _ = client.shutdown(Shutdown::Both);
+        }
     });
 }
 

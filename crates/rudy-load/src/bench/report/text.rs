@@ -190,10 +190,11 @@ fn omission_warning(run: &Run) -> String {
 /// The last lines in the format of wrk.
 fn last_lines(run: &Run) -> String {
     let (recorder, duration) = (&run.outcome.recorder, run.outcome.duration);
+    let in_time = recorder.received_bytes.saturating_sub(recorder.received_bytes_after_end);
     format!(
         "Requests/sec: {:>9.2}\nTransfer/sec: {:>10}B\n",
         units::per_second(recorder.responses(), duration),
-        wrk_bytes(units::per_second(recorder.received_bytes, duration))
+        wrk_bytes(units::per_second(in_time, duration))
     )
 }
 

@@ -128,6 +128,19 @@ fn verdict(run: &Run) -> String {
 }
 
 #[test]
+fn the_time_to_connect_is_no_lateness_of_the_client() {
+    let ms = Duration::from_millis;
+    let verdict = |delay_ms| {
+        let mut recorder = Recorder { opened: 2000, ..sent(2000, ms(delay_ms)) };
+        recorder.connect.record_n(ms(20), 2000);
+        recorder.tls.record_n(ms(30), 2000);
+        verdict(&run(Config { requests_per_connection: Some(1), ..open(1000.0) }, recorder))
+    };
+    assert!(verdict(50).starts_with("The rate was kept"), "{}", verdict(50));
+    assert!(verdict(53).contains("so the client was the limit"), "{}", verdict(53));
+}
+
+#[test]
 fn the_verdict_names_the_client_only_if_it_was_the_limit() {
     let busy = ThreadTime {
         cpu: Duration::from_millis(2900),
