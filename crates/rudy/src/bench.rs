@@ -68,6 +68,9 @@ pub(crate) struct Bench {
     /// Number of connections [default: 64]
     #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
     connections: Option<NonZeroU32>,
+    /// At a rate, open further connections while all are busy, up to N [default: 4096, or the number of -c]
+    #[arg(long, value_name = "N", value_parser = number, help_heading = "Load")]
+    max_connections: Option<NonZeroU32>,
     /// Number of threads [default: half of the cores]
     #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
     threads: Option<NonZeroU32>,
@@ -310,6 +313,7 @@ impl From<Bench> for Options {
             },
             connections: ConnectionOptions {
                 connections: bench.connections,
+                connections_max: bench.max_connections,
                 threads: bench.threads,
                 disables_keep_alive: bench.disable_keepalive,
                 requests_per_connection: bench.requests_per_connection,

@@ -58,6 +58,8 @@ pub(super) struct Connections<'p> {
     poller: Poller,
     limits: Limits,
     pub(super) slots: Vec<Slot>,
+    /// The number up to which an open loop adds slots.
+    slots_max: usize,
     /// Slots that wait for a request, the one that has waited longest first.
     idle: VecDeque<u32>,
     /// Those of them that were found to have no connection.
@@ -88,8 +90,10 @@ pub(super) struct Connections<'p> {
 
 impl<'p> Connections<'p> {
     pub(super) fn new(plan: &'p Plan, thread_index: u32, control: &'p RunControl) -> io::Result<Self> {
-        let (threads, connections) = (plan.threads.get(), plan.connections.get());
-        let count = connections / threads + u32::from(thread_index < connections % threads);
+        let threads = plan.threads.get();
+        let part = |total: u32| total / threads + u32::from(thread_index < total % threads);
+        let count = part(plan.connections.get());
+        let max = if plan.is_open_loop() { part(plan.connections_max.get()).max(count) } else { count };
         let now = Instant::now();
         let shortest = plan.deadline.map_or(plan.timeout, |deadline| deadline.min(plan.timeout));
         Ok(Self {
@@ -99,6 +103,7 @@ impl<'p> Connections<'p> {
             poller: Poller::new()?,
             limits: Limits::for_responses(),
             slots: (0..count).map(|_| Slot::default()).collect(),
+            slots_max: max as usize,
             idle: VecDeque::new(),
             unconnected: VecDeque::new(),
             runnable: VecDeque::new(),
@@ -142,11 +147,12 @@ impl<'p> Connections<'p> {
     }
 
     pub(super) fn has_idle(&self) -> bool {
-        !self.idle.is_empty() || !self.unconnected.is_empty()
+        !self.idle.is_empty() || !self.unconnected.is_empty() || self.slots.len() < self.slots_max
     }
 
     /// Takes the slot for the next request. One with a connection comes first: a server that accepts no further ones still serves
-    /// those that it has.
+    /// those that it has. If all are busy, an open loop adds one, as the next user would: with a fixed number, the rate would be at
+    /// most this number divided by the latency, whatever the server can do.
     fn take_idle(&mut self) -> Option<u32> {
         while let Some(index) = self.idle.pop_front() {
             if self.slots[index as usize].connection.is_some() {
@@ -154,7 +160,13 @@ impl<'p> Connections<'p> {
             }
             self.unconnected.push_back(index);
         }
-        self.unconnected.pop_front()
+        self.unconnected.pop_front().or_else(|| {
+            let index = self.count();
+            (self.slots.len() < self.slots_max).then(|| {
+                self.slots.push(Slot { is_idle: true, ..Slot::default() });
+                index
+            })
+        })
     }
 
     /// Starts the connection of a slot.

@@ -132,6 +132,7 @@ fn common_config(config: &Config) -> Config {
     Config {
         remote: String::new(),
         connections: 0,
+        connections_max: None,
         threads: 0,
         requests: config.requests.map(|_| 0),
         share,
@@ -186,7 +187,9 @@ fn merge_runs(shares: impl Iterator<Item = Run>) -> Option<Run> {
     shares
         .reduce(|mut total, share| {
             let Run { config, outcome } = share;
+            let max = total.config.max_connections() + config.max_connections();
             total.config.connections += config.connections;
+            total.config.connections_max = Some(max).filter(|max| *max > total.config.connections);
             total.config.threads += config.threads;
             total.config.requests = total.config.requests.zip(config.requests).map(|(a, b)| a + b);
             total.outcome.recorder.merge(&outcome.recorder);

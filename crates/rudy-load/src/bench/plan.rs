@@ -22,6 +22,8 @@ pub struct Plan {
     pub mix: Arc<Mix>,
     /// The total number of connections.
     pub connections: NonZeroU32,
+    /// The number up to which an open loop opens further connections: one whenever a request is due and all are busy.
+    pub connections_max: NonZeroU32,
     /// The number of generator threads.
     pub threads: NonZeroU32,
     /// The load model: a closed or an open loop.
@@ -70,7 +72,7 @@ impl Plan {
     /// The descriptors and ports that the plan needs.
     pub(crate) fn requirements(&self) -> Requirements<'_> {
         Requirements {
-            connections: self.connections,
+            connections: self.connections_max,
             threads: self.threads,
             remote: &self.remote,
             sources: self.sources.len(),

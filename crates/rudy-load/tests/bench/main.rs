@@ -30,6 +30,7 @@ fn plan_for(address: SocketAddr) -> Plan {
         security: None,
         mix: Arc::new(Mix::new(vec![(request, 1)]).expect("one request")),
         connections: number(4),
+        connections_max: NonZeroU32::MIN,
         threads: number(2),
         pace: Pace::Closed,
         share: Share::WHOLE,
@@ -360,6 +361,34 @@ fn bytes_that_arrive_after_the_end_are_counted_apart() {
         assert_eq!((recorder.succeeded, recorder.received_bytes), (4, 4 * OK.len() as u64));
         assert!(recorder.received_bytes_after_end >= 4, "{recorder:?}");
     });
+}
+
+#[test]
+fn an_open_loop_opens_connections_while_all_are_busy_up_to_its_maximum() {
+    let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
+    let (connections, connections_max) = (number(2), number(16));
+    let silent = Server::silent();
+    let (until, interval) = (Until::Time(Duration::from_mins(10)), Duration::from_millis(200));
+    let plan = |server: &Server| Plan { pace, connections, connections_max, ..plan(server) };
+    let outcome = run(&Plan { until, interval, ..plan(&silent) }, &mut Stop(2)).expect("the server listens");
+    assert_eq!((outcome.in_flight_at_end, outcome.recorder.opened), (16, 16));
+    // A closed loop has a connection for each request in flight.
+    let server = Server::start(|_| Response::text(OK));
+    assert_eq!(run_plan(&Plan { pace: Pace::Closed, ..plan(&server) }).recorder.opened, 2);
+}
+
+#[test]
+fn a_request_that_blocks_its_connection_keeps_no_other_from_being_sent() {
+    // Ten connections are needed, the first nine for requests without a response.
+    let server = Server::start(|number| if number < 9 { Response::never() } else { Response::text(OK) });
+    let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
+    let (until, timeout) = (Until::Requests(100), Duration::from_secs(1));
+    let (threads, connections, connections_max) = (NonZeroU32::MIN, number(1), number(100));
+    let recorder =
+        run_plan(&Plan { pace, until, timeout, threads, connections, connections_max, ..plan(&server) })
+            .recorder;
+    assert_eq!((recorder.succeeded, recorder.failure_count(FailureKind::Timeout)), (91, 9));
+    assert!(recorder.peak_in_flight >= 10, "{recorder:?}");
 }
 
 /// Responds to this number of requests over all connections. Then it closes its listener and all connections.

@@ -130,7 +130,7 @@ impl Limit {
     pub fn advice(self) -> &'static str {
         match self {
             Self::Client => "Give the client more threads or connections, or run it on another machine.",
-            Self::Server => "Lower the rate, or add connections.",
+            Self::Server => "Lower the rate, or add connections (-c, --max-connections).",
             Self::Machine => {
                 "Give server and client cores of their own, stop other processes, or use two machines."
             }
@@ -196,7 +196,9 @@ fn write_limit(f: &mut fmt::Formatter<'_>, limit: Option<Limit>) -> fmt::Result 
     match limit {
         None => Ok(()),
         Some(Limit::Client) => f.write_str(": connections were free, so the client was the limit"),
-        Some(Limit::Server) => f.write_str(": all connections were busy, so the server was the limit"),
+        Some(Limit::Server) => {
+            f.write_str(": all connections were busy, so the server or their number was the limit")
+        }
         Some(Limit::Machine) => {
             f.write_str(": the client had no core to run on, so the machine was the limit")
         }

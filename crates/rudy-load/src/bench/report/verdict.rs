@@ -84,10 +84,10 @@ impl Run {
             run_delay_share: Some(time.run_delay_share()),
         });
         // While a connection is opened, and after its last request, no request is in flight on it.
-        let keeps_connections = recorder.opened <= u64::from(config.connections);
-        // Connections that are kept were opened before the first request.
+        let keeps_connections = recorder.opened <= u64::from(config.max_connections());
+        let are_opened_before = recorder.opened <= u64::from(config.connections);
         let p99 =
-            |histogram: &Histogram| if keeps_connections { Duration::ZERO } else { histogram.quantile(0.99) };
+            |histogram: &Histogram| if are_opened_before { Duration::ZERO } else { histogram.quantile(0.99) };
         let connecting = p99(&recorder.connect) + p99(&recorder.tls);
         let is_always_busy =
             keeps_connections && recorder.failed() == 0 && (is_open || config.duration_s.is_some());

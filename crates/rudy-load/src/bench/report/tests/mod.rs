@@ -22,6 +22,7 @@ pub(in crate::bench) fn config() -> Config {
         streams: None,
         pipeline: 1,
         requests_per_connection: None,
+        connections_max: None,
         rate: None,
         rate_at_end: None,
         arrivals: None,
@@ -217,7 +218,8 @@ fn an_overloaded_server_is_the_limit() {
     overloaded.outcome.recorder.peak_in_flight = 2;
     let text = render(&overloaded, false);
     assert!(
-        verdict(&overloaded).contains("all connections were busy, so the server was the limit"),
+        verdict(&overloaded)
+            .contains("all connections were busy, so the server or their number was the limit"),
         "{text}"
     );
     assert!(
