@@ -154,7 +154,7 @@ pub enum Cause {
     Connections,
     /// The client did not keep the rate although connections were free, so the server was not the limit.
     Client,
-    /// There were too few requests to judge a percentile.
+    /// There were too few requests to judge a percentile: it is neither met nor missed.
     TooFewRequests,
 }
 

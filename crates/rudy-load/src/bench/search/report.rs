@@ -144,7 +144,7 @@ impl SearchReport {
                 "all connections were busy, so the server may sustain more with more of them (--max-connections)"
             }
             Cause::Client => "the server was not the limit, so it may sustain more",
-            Cause::TooFewRequests => "there were too few requests",
+            Cause::TooFewRequests => "there were too few requests to decide",
         };
         let reason = self.failed_step(rate).map(|step| format!(" ({})", step.evaluation.reason));
         Some(format!("At {} {what}{}.", units::rate(rate), reason.unwrap_or_default()))
