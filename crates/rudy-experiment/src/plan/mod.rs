@@ -344,6 +344,16 @@ impl Kind {
             _ => Duration::ZERO,
         }
     }
+
+    /// When a workload ends, from its start; `None` if that depends on the server.
+    #[must_use]
+    pub fn end(&self) -> Option<Duration> {
+        match self {
+            Self::Idle { ramp, time, .. } | Self::Flood { ramp, time, .. } => Some(ramp.0 + time.0),
+            Self::Bench { time, requests: None, .. } => Some(time.0),
+            _ => None,
+        }
+    }
 }
 
 fn success() -> Vec<i32> {

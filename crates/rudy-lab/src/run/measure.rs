@@ -1,7 +1,6 @@
 //! Runs a variant under its workload and collects the results of both.
 
 use std::fs;
-use std::time::Duration;
 
 use rudy_experiment::plan::{self, Kind, Workload};
 use rudy_experiment::record::Run;
@@ -10,7 +9,7 @@ use rudy_observe::ThreadTimes;
 use super::meter::Meter;
 use super::single::{Bench, Measured};
 use super::validity;
-use crate::sample::{Idle, Sampler};
+use crate::sample::{Memory, Sampler};
 use crate::variant::process_tree;
 use crate::variant::{Companions, Cores, ExpectedEnd, Launch, Process, Stalling, StartError, Workspace};
 use crate::workload::{self, Ended, Generator, Measurement, output_format};
@@ -87,8 +86,8 @@ impl Bench<'_> {
         run: &mut Run,
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
-        let idle = Idle::read(&companion_pids);
-        let idle_private_bytes = idle.private_bytes;
+        let memory = Memory::read(&companion_pids);
+        let idle_private_bytes = memory.last.exact_bytes;
         self.warm_up(program.as_deref_mut(), workload, workspace, companions)?;
         let is_bench = matches!(workload.kind, Kind::Bench { .. });
         // A missing file is not an error.
@@ -101,7 +100,7 @@ impl Bench<'_> {
         let generator_pid = generator.pid();
         let mut generator_times = ThreadTimes::default();
         let mut sampler =
-            Sampler::new([&companion_pids[..], &[generator_pid]].concat(), idle, workload.kind.ramp());
+            Sampler::new([&companion_pids[..], &[generator_pid]].concat(), memory, &workload.kind);
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let is_ours = program.is_some();
         let mut measurement = self.wait(generator, workload, program, companions, || {
@@ -142,7 +141,7 @@ impl Bench<'_> {
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
         let meter = Meter::start(&companion_pids);
-        let mut sampler = Sampler::new(companion_pids.clone(), Idle::default(), Duration::ZERO);
+        let mut sampler = Sampler::new(companion_pids.clone(), Memory::default(), &workload.kind);
         // The server of a load generator. It lives longer, so two polls see all of its threads that live.
         let mut server_times = ThreadTimes::default();
         server_times.poll(pids_below(&companion_pids));
