@@ -94,16 +94,20 @@ impl Bench<'_> {
         let _ = fs::remove_file(self.rows);
         let command = workload::command(workload, &workspace.url(), None, is_bench.then_some(self.rows));
         run.commands.workload.clone_from(&command);
-        let meter = Meter::start(&companion_pids);
         let generator =
             Generator::start(&command, workload, &workspace.cores.generator).map_err(StartError::Failed)?;
         let generator_pid = generator.pid();
+        let mut meter = Meter::start(&companion_pids, Some(generator_pid));
         let mut generator_times = ThreadTimes::default();
         let mut sampler =
             Sampler::new([&companion_pids[..], &[generator_pid]].concat(), memory, &workload.kind);
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let is_ours = program.is_some();
-        let mut measurement = self.wait(generator, workload, program, companions, || {
+        let mut measurement = self.wait(generator, workload, program, companions, |has_started| {
+            if has_started {
+                // What the server has computed for handshakes is no part of its requests.
+                meter = Meter::start(&companion_pids, Some(generator_pid));
+            }
             if sampler.poll() {
                 generator_times.poll([generator_pid]);
             }
@@ -140,7 +144,7 @@ impl Bench<'_> {
         companions: &mut Companions,
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
-        let meter = Meter::start(&companion_pids);
+        let meter = Meter::start(&companion_pids, None);
         let mut sampler = Sampler::new(companion_pids.clone(), Memory::default(), &workload.kind);
         // The server of a load generator. It lives longer, so two polls see all of its threads that live.
         let mut server_times = ThreadTimes::default();
@@ -182,7 +186,7 @@ impl Bench<'_> {
         let command = workload::command(workload, &workspace.url(), Some(self.plan.warmup), None);
         let generator =
             Generator::start(&command, workload, &workspace.cores.generator).map_err(StartError::Failed)?;
-        self.wait(generator, workload, program, companions, || {}).map(drop)
+        self.wait(generator, workload, program, companions, |_| {}).map(drop)
     }
 
     fn wait(
@@ -191,11 +195,11 @@ impl Bench<'_> {
         workload: &Workload,
         mut program: Option<&mut Process>,
         companions: &mut Companions,
-        mut poll: impl FnMut(),
+        mut poll: impl FnMut(bool),
     ) -> Result<Measurement, StartError> {
         let under = |status| format!("it ended ({status}) under the workload");
-        let ended = generator.wait(workload, self.interrupt, || {
-            poll();
+        let ended = generator.wait(workload, self.interrupt, |has_started| {
+            poll(has_started);
             let status = program.as_deref_mut().and_then(Process::ended);
             status.map(under).or_else(|| companions.ended())
         });

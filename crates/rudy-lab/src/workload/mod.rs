@@ -5,14 +5,16 @@ mod flood;
 mod max_rate;
 pub(crate) mod output_format;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rudy_experiment::plan::{Kind, TlsUse, Workload};
+use rudy_load::bench::LOAD_STARTS;
 use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -49,6 +51,8 @@ pub(crate) struct Generator {
     child: Child,
     stdout: JoinHandle<Vec<u8>>,
     stderr: JoinHandle<Vec<u8>>,
+    /// Receives a message when its connections are open and its requests follow.
+    starts: Receiver<()>,
     until: Instant,
 }
 
@@ -109,22 +113,30 @@ impl Generator {
         process.process_group(0);
         let mut child = on_cores(cores, || process.spawn())
             .map_err(|error| format!("cannot start {:?}: {error}", command[0]))?;
-        let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
-        Ok(Self { child, stdout, stderr, until: Instant::now() + bound(&workload.kind) })
+        let (sender, starts) = channel();
+        let stdout = read(child.stdout.take(), |_| {});
+        let stderr = read(child.stderr.take(), move |line| {
+            if line.trim_ascii_end() == LOAD_STARTS.as_bytes() {
+                // The lab may have given up.
+                let _ = sender.send(());
+            }
+        });
+        Ok(Self { child, stdout, stderr, starts, until: Instant::now() + bound(&workload.kind) })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the end of the workload. Calls `look` repeatedly; its return value ends the workload with that
-    /// reason.
+    /// Waits for the end of the workload. Calls `poll` repeatedly, and once with `true` when the connections are open and the requests
+    /// follow; its return value ends the workload with that reason.
     pub(crate) fn wait(
         mut self,
         workload: &Workload,
         interrupt: &Interrupt,
-        mut poll: impl FnMut() -> Option<String>,
+        mut poll: impl FnMut(bool) -> Option<String>,
     ) -> Ended {
+        let mut has_started = false;
         let status = loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => break status,
@@ -135,13 +147,21 @@ impl Generator {
                 self.end();
                 return Ended::Interrupted;
             }
-            if let Some(why) = poll() {
+            if let Some(why) = poll(has_started) {
                 return self.give_up(why);
             }
             if Instant::now() > self.until {
                 return self.give_up("the workload did not end in time".to_owned());
             }
-            thread::sleep(POLL);
+            has_started = match self.starts.recv_timeout(POLL) {
+                Ok(()) => true,
+                Err(RecvTimeoutError::Timeout) => false,
+                // It has closed its output, and ends soon.
+                Err(RecvTimeoutError::Disconnected) => {
+                    thread::sleep(POLL);
+                    false
+                }
+            };
         };
         self.report(workload, status)
     }
@@ -200,11 +220,20 @@ fn bound(kind: &Kind) -> Duration {
         }
 }
 
-fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+/// Reads all output, and passes each line on at once.
+fn read(
+    pipe: Option<impl Read + Send + 'static>,
+    mut line: impl FnMut(&[u8]) + Send + 'static,
+) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut all = Vec::new();
+        let Some(mut pipe) = pipe.map(BufReader::new) else { return all };
+        let mut start = 0;
         // Ignore read errors and use the data so far.
-        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut all));
+        while pipe.read_until(b'\n', &mut all).is_ok_and(|length| length > 0) {
+            line(&all[start..]);
+            start = all.len();
+        }
         all
     })
 }

@@ -38,3 +38,4 @@ pub(crate) use requests::Requests;
 pub use run::{Interval, Outcome, RunError, ThreadTime, Watch, run};
 pub use sources::Sources;
 pub use split::{ShareConfig, Split, StartAt};
+pub use view::LOAD_STARTS;

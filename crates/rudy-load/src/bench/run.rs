@@ -21,8 +21,9 @@ use super::worker;
 /// Time between calls of [`Watch::should_continue`] while no message arrives.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Time between the last connection and the first request, so that all threads are ready.
-const START_DELAY: Duration = Duration::from_millis(5);
+/// Time between the last connection and the first request, so that all threads are ready, and a lab has read the CPU time that the
+/// server has used for its connections.
+const START_DELAY: Duration = Duration::from_millis(20);
 
 /// Observes a run and can end it.
 pub trait Watch {
