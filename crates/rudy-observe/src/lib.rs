@@ -27,7 +27,7 @@ mod target;
 pub use descriptors::Descriptors;
 pub use error::Error;
 pub use folder::Folder;
-pub use machine::{Hardware, Machine};
+pub use machine::{Hardware, Machine, thread_siblings};
 pub use process::{
     Allocation, Difference, KernelStack, Memory, Process, ProcessEntry, RunDelay, Sample, Source, Stat,
     Thread, ThreadDifference, ThreadTime, ThreadTimes, all, cpu_time, descendants, field, process_entry,

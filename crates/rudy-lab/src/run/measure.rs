@@ -3,7 +3,7 @@
 use std::fs;
 
 use rudy_experiment::plan::{self, Kind, Workload};
-use rudy_experiment::record::Run;
+use rudy_experiment::record::{Run, Warning};
 use rudy_observe::ThreadTimes;
 
 use super::meter::Meter;
@@ -35,6 +35,13 @@ impl Bench<'_> {
             });
         run.notes.extend(companions.stop());
         let mut measured = measured?;
+        if workspace.cores.share_a_core {
+            let own = ["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request"]
+                .map(str::to_owned);
+            let sentence = "server and load generator are hardware threads of the same core (SMT), and slow each other down";
+            let concerns = measured.measurement.metrics.keys().cloned().chain(own).collect();
+            measured.measurement.warnings.push(Warning { sentence: sentence.to_owned(), concerns });
+        }
         #[expect(clippy::cast_precision_loss, reason = "a count of processes")]
         measured
             .measurement
