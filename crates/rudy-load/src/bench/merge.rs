@@ -196,6 +196,8 @@ fn merge_runs(shares: impl Iterator<Item = Run>) -> Option<Run> {
             total.outcome.duration = total.outcome.duration.max(outcome.duration);
             total.outcome.in_flight_at_end += outcome.in_flight_at_end;
             total.outcome.threads.extend(outcome.threads);
+            let relays = [total.outcome.relay, outcome.relay].into_iter().flatten();
+            total.outcome.relay = relays.max_by(|a, b| a.cpu_share().total_cmp(&b.cpu_share()));
             total.outcome.is_interrupted |= outcome.is_interrupted;
             total
         })
@@ -242,6 +244,7 @@ mod tests {
             duration: Duration::from_secs(1),
             in_flight_at_end: 0,
             threads: vec![idle],
+            relay: None,
             is_interrupted: false,
         };
         Run { config: serde_json::from_value(config).unwrap(), outcome }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_request::{Protocols, Remote, Security};
+use rudy_request::{Protocols, Relay, Remote, Security};
 use rudy_stats::schedule::{Arrivals, Due, Profile, Schedule, Share};
 
 use crate::Mix;
@@ -52,6 +52,8 @@ pub struct Plan {
     pub sources: Arc<[IpAddr]>,
     /// The expected responses, in addition to the status.
     pub expected: Arc<Expected>,
+    /// The relay to the server, if a longer path is simulated. It ends with the last plan.
+    pub relay: Option<Arc<Relay>>,
     /// The length of the intervals that a [`Watch`](super::Watch) receives.
     pub interval: Duration,
 }

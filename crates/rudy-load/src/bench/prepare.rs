@@ -72,8 +72,6 @@ pub(super) struct Prepared {
     pub(super) sessions: Sessions,
     /// The round-trip time that the relay simulates.
     pub(super) round_trip: Option<Duration>,
-    /// The relay to the server, which ends when this is dropped.
-    pub(super) _relay: Option<Arc<Relay>>,
 }
 
 /// Validates the options, reads the files, and looks up the server.
@@ -83,7 +81,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
     let (until, warm_up) = until(&options.pace)?;
     let pace = pace(&options.pace, until)?;
     let connections = connections(&options.connections, &options.pace)?;
-    let connections_max = connections_max(&options.connections, &options.pace, connections)?;
+    let connections_max = connections_max(options, connections)?;
     let (connections, connections_max, until) = match options.split {
         Some(split) => {
             (split.connections(connections)?, split.connections(connections_max)?, split.until(until))
@@ -121,6 +119,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         connect_rate: options.split.map_or(connect_rate, |split| split.rate(connect_rate)),
         sources: options.connections.sources.map(Sources::addresses).unwrap_or_default().into(),
         expected: Arc::new(expected),
+        relay: route.relay,
         interval: options.output.interval.unwrap_or(DEFAULT_INTERVAL),
     };
     descriptor_limit::check(plan.requirements())?;
@@ -133,7 +132,6 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         split: options.split,
         sessions: options.access.sessions,
         round_trip: options.access.round_trip,
-        _relay: route.relay,
     })
 }
 
@@ -276,12 +274,17 @@ fn connections(options: &ConnectionOptions, pace: &PaceOptions) -> Result<NonZer
 }
 
 /// The number up to which an open loop opens further connections. A number that was given is not exceeded.
-fn connections_max(
-    options: &ConnectionOptions,
-    pace: &PaceOptions,
-    connections: NonZeroU32,
-) -> Result<NonZeroU32, CommandError> {
-    match (options.connections_max, pace.rate) {
+fn connections_max(options: &Options, connections: NonZeroU32) -> Result<NonZeroU32, CommandError> {
+    let (max, round_trip) = (options.connections.connections_max, options.access.round_trip);
+    let most = max.unwrap_or(connections).get();
+    if round_trip.is_some() && most > Relay::CONNECTIONS_MAX {
+        let max = Relay::CONNECTIONS_MAX;
+        return Err(format!(
+            "--round-trip carries at most {max} connections, and not {most}: use -c {max} or fewer"
+        )
+        .into());
+    }
+    match (max, options.pace.rate) {
         (Some(_), None) => {
             Err("--max-connections needs a rate (-R): without one, no request waits for a connection"
                 .to_owned()
@@ -292,9 +295,10 @@ fn connections_max(
         )
         .into()),
         (Some(max), _) => Ok(max),
-        (None, Some(_)) if options.connections.is_none() => {
-            let allowed = NonZeroU32::new(descriptor_limit::max_connections()?).unwrap_or(NonZeroU32::MIN);
-            Ok(DEFAULT_CONNECTIONS_MAX.min(allowed).max(connections))
+        (None, Some(_)) if options.connections.connections.is_none() => {
+            let relayed = round_trip.map_or(u32::MAX, |_| Relay::CONNECTIONS_MAX);
+            let allowed = NonZeroU32::new(descriptor_limit::max_connections()?.min(relayed));
+            Ok(DEFAULT_CONNECTIONS_MAX.min(allowed.unwrap_or(NonZeroU32::MIN)).max(connections))
         }
         (None, _) => Ok(connections),
     }

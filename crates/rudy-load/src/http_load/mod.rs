@@ -126,6 +126,7 @@ fn plan(options: &Options) -> Result<Plan, CommandError> {
             },
             ..Expected::default()
         }),
+        relay: None,
         interval: MINUTE,
     };
     descriptor_limit::check(plan.requirements())?;

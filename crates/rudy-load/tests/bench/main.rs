@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rudy_load::Mix;
 use rudy_load::bench::{AbortCondition, Expected, Outcome, Pace, Plan, RunError, Until, run};
-use rudy_request::{FailureKind, Protocols, Remote, Template};
+use rudy_request::{FailureKind, Protocols, Relay, Remote, Template};
 use rudy_stats::Histogram;
 use rudy_stats::schedule::{Arrivals, Profile, Share};
 
@@ -45,6 +45,7 @@ fn plan_for(address: SocketAddr) -> Plan {
         connect_rate: 1e4,
         sources: Arc::new([]),
         expected: Arc::default(),
+        relay: None,
         interval: Duration::from_secs(1),
     }
 }
@@ -321,6 +322,17 @@ fn a_connection_that_the_server_closes_while_others_are_opened_is_opened_again()
         let outcome = run_plan(&plan);
         assert_eq!((outcome.recorder.succeeded, outcome.recorder.closed_by_server), (20, 1));
     });
+}
+
+#[test]
+fn a_relay_has_its_cpu_time_in_the_outcome() {
+    let server = Server::start(|_| Response::text(OK));
+    let relay = Relay::start(server.address(), Duration::from_millis(1)).expect("a free port");
+    let remote = Remote::Ip(relay.address());
+    let outcome = run_plan(&Plan { remote, relay: Some(Arc::new(relay)), ..plan(&server) });
+    assert_eq!((outcome.recorder.succeeded, server.requests()), (101, 101));
+    assert!(outcome.relay.is_some_and(|relay| relay.cpu_share() > 0.0), "{:?}", outcome.relay);
+    assert_eq!(run_plan(&plan(&server)).relay, None);
 }
 
 #[test]

@@ -56,6 +56,11 @@ pub enum Warning {
         /// Its CPU usage.
         share: f64,
     },
+    /// The relay between client and server was saturated.
+    RelayCpu {
+        /// Its CPU usage.
+        share: f64,
+    },
     /// A thread of the load generator waited for a core.
     ClientRunDelay {
         /// The fraction of the time.
@@ -113,7 +118,7 @@ impl Warning {
     pub fn limit(&self) -> Option<Limit> {
         match self {
             Self::RateNotKept { limit, .. } | Self::ScheduleDelay { limit, .. } => *limit,
-            Self::ClientCpu { .. } => Some(Limit::Client),
+            Self::ClientCpu { .. } | Self::RelayCpu { .. } => Some(Limit::Client),
             Self::ClientRunDelay { .. }
             | Self::ServerRunDelay { .. }
             | Self::BackgroundCpu { .. }
@@ -159,6 +164,13 @@ impl fmt::Display for Warning {
             }
             Self::ClientCpu { share } => {
                 write!(f, "the client used {} of a core, so responses waited for it", percent(*share))
+            }
+            Self::RelayCpu { share } => {
+                write!(
+                    f,
+                    "the relay of --round-trip used {} of a core, so data waited for it",
+                    percent(*share)
+                )
             }
             Self::ClientRunDelay { share } => {
                 write!(f, "the client waited for a core {} of the time", percent(*share))

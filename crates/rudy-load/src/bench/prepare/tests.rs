@@ -123,6 +123,9 @@ fn conflicting_options_are_rejected_with_advice() {
     type Change = fn(&mut Options);
     let rejected: &[(&str, Change)] = &[
         ("use -c 5 or fewer", |o| (o.pace.requests, o.connections.connections) = (Some(5), number(6))),
+        ("--round-trip carries at most 1000 connections", |o| {
+            (o.access.round_trip, o.connections.connections) = (Some(Duration::from_millis(1)), number(1001));
+        }),
         ("--max-connections needs a rate", |o| o.connections.connections_max = number(65)),
         ("--max-connections 63 is lower than the 64", |o| {
             (o.pace.rate, o.connections.connections_max) = (Some(Rate::Constant(1.0)), number(63));

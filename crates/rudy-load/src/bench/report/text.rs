@@ -132,7 +132,8 @@ fn client_cpu(run: &Run) -> String {
             if delay < 0.01 { String::new() } else { format!(", {:.0} % waiting for a core", delay * 100.0) };
         format!("{:.0} %{spin}{delay}", cpu * 100.0)
     };
-    run.outcome.threads.iter().map(thread).collect::<Vec<_>>().join("; ")
+    let relay = run.outcome.relay.iter().map(|time| format!("relay {:.0} %", time.cpu_share() * 100.0));
+    run.outcome.threads.iter().map(thread).chain(relay).collect::<Vec<_>>().join("; ")
 }
 
 fn latencies(run: &Run) -> String {

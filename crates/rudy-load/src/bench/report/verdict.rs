@@ -112,6 +112,7 @@ impl Run {
             mean_latency: Some(if is_open { recorder.service.mean() } else { recorder.latency.mean() }),
             duration: Some(self.outcome.duration),
             client_threads: threads.collect(),
+            relay_cpu_share: self.outcome.relay.as_ref().map(super::ThreadTime::cpu_share),
             ..Conditions::default()
         }
     }

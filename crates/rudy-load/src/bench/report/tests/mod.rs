@@ -63,6 +63,7 @@ fn outcome(recorder: Recorder) -> Outcome {
         duration: Duration::from_secs(2),
         in_flight_at_end: 0,
         threads: vec![idle; 2],
+        relay: None,
         is_interrupted: false,
     }
 }
@@ -139,6 +140,23 @@ fn the_time_to_connect_is_no_lateness_of_the_client() {
     };
     assert!(verdict(50).starts_with("The rate was kept"), "{}", verdict(50));
     assert!(verdict(53).contains("so the client was the limit"), "{}", verdict(53));
+}
+
+#[test]
+fn a_relay_without_time_left_is_named_also_if_the_rate_was_kept() {
+    let verdict = |cpu_ms| {
+        let mut run = run(open(1000.0), sent(2000, Duration::from_micros(20)));
+        let (cpu, wall) = (Duration::from_millis(cpu_ms), Duration::from_secs(2));
+        run.outcome.relay = Some(ThreadTime { cpu, wall, ..ThreadTime::default() });
+        assert!(render(&run, false).contains(&format!("relay {} %", cpu_ms / 20)), "{}", render(&run, false));
+        verdict(&run)
+    };
+    assert!(verdict(1700).starts_with("The rate was kept"), "{}", verdict(1700));
+    assert!(
+        verdict(1900).starts_with("The relay of --round-trip used 95.0 % of a core"),
+        "{}",
+        verdict(1900)
+    );
 }
 
 #[test]
