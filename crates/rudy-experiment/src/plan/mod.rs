@@ -220,6 +220,9 @@ pub struct Workload {
     /// The round-trip time of a simulated path to the server.
     #[serde(default)]
     pub round_trip: Option<Time>,
+    /// Further arguments of `rudy bench`, such as a method and a body, with placeholders.
+    #[serde(default)]
+    pub arguments: Vec<String>,
     /// The kind.
     #[serde(flatten)]
     pub kind: Kind,

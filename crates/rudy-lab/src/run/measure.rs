@@ -99,7 +99,7 @@ impl Bench<'_> {
         let is_bench = matches!(workload.kind, Kind::Bench { .. });
         // A missing file is not an error.
         let _ = fs::remove_file(self.rows);
-        let command = workload::command(workload, &workspace.url(), None, is_bench.then_some(self.rows));
+        let command = workload::command(workload, workspace, None, is_bench.then_some(self.rows));
         run.commands.workload.clone_from(&command);
         let generator =
             Generator::start(&command, workload, &workspace.cores.generator).map_err(StartError::Failed)?;
@@ -190,7 +190,7 @@ impl Bench<'_> {
         if self.plan.warmup.0.is_zero() || !matches!(workload.kind, Kind::Bench { .. }) {
             return Ok(());
         }
-        let command = workload::command(workload, &workspace.url(), Some(self.plan.warmup), None);
+        let command = workload::command(workload, workspace, Some(self.plan.warmup), None);
         let generator =
             Generator::start(&command, workload, &workspace.cores.generator).map_err(StartError::Failed)?;
         self.wait(generator, workload, program, companions, |_| {}).map(drop)

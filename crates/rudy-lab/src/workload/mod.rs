@@ -18,7 +18,7 @@ use rudy_load::bench::LOAD_STARTS;
 use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::variant::{POLL, on_cores, wait_until};
+use crate::variant::{POLL, Workspace, on_cores, wait_until};
 use rudy_request::Interrupt;
 
 pub(crate) use self::bench::{Measurement, intervals};
@@ -57,13 +57,14 @@ pub(crate) struct Generator {
 }
 
 /// The command of a workload. A bench has no warm-up of its own: a separate command precedes it, so that CPU time
-/// and requests refer to the same time. The path of the workload is appended to `url`.
+/// and requests refer to the same time. The path of the workload is appended to the URL of the variant.
 pub(crate) fn command(
     workload: &Workload,
-    url: &str,
+    workspace: &Workspace<'_>,
     time: Option<Time>,
     rows: Option<&Path>,
 ) -> Vec<String> {
+    let url = workspace.url();
     let rudy = std::env::current_exe().unwrap_or_else(|_| "rudy".into());
     let mut command = vec![rudy.to_string_lossy().into_owned()];
     match &workload.kind {
@@ -78,7 +79,8 @@ pub(crate) fn command(
         }
         kind => command.extend(bench::arguments(kind, time, rows)),
     }
-    command.extend(tls_arguments(workload, url));
+    command.extend(tls_arguments(workload, &url));
+    command.extend(workload.arguments.iter().map(|argument| workspace.fill(argument)));
     for field in &workload.headers {
         command.extend(["-H".to_owned(), field.clone()]);
     }
@@ -240,4 +242,28 @@ fn read(
 
 fn joined(thread: JoinHandle<Vec<u8>>) -> String {
     String::from_utf8_lossy(&thread.join().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rudy_experiment::plan::parse;
+
+    use super::*;
+    use crate::folders::Folders;
+
+    #[test]
+    fn arguments_of_a_workload_are_those_of_the_generator_before_its_url() {
+        let plan = "[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[workload]]\nname = \"w\"\nkind = \"bench\"\npath = \"/up\"\n\
+                    arguments = [\"-m\", \"POST\", \"-b\", \"@{folder}/a\", \"http://127.0.0.1:{port}/b\"]\n";
+        let plan = parse(plan, "w", None).unwrap();
+        let folders = Folders::make(&plan).unwrap();
+        let (variant, workload) = (&plan.variants[0], &plan.workloads[0]);
+        let workspace = Workspace::new(variant, workload, &folders).unwrap();
+        let command = command(workload, &workspace, None, None);
+        let (port, folder) = (workspace.address(None).port(), folders.files().display());
+        let expected = ["-m", "POST", "-b", &format!("@{folder}/a"), &format!("http://127.0.0.1:{port}/b")];
+        let end = command.len() - 1;
+        assert_eq!(command[end - expected.len()..end], expected);
+        assert_eq!(command[end], format!("http://127.0.0.1:{port}/up"));
+    }
 }
