@@ -68,8 +68,8 @@ impl Gate {
     }
 
     /// The exit code of these comparisons, with a message. Without a verdict, it is an error, and so is a run that did not do the work: a
-    /// server that responds with errors is fast. If more requests failed, the report fails. An inconclusive comparison passes if its
-    /// verdict is to be "worse", and fails if it is to be shown that it is not.
+    /// server that responds with errors is fast. If more requests failed, the report fails. An inconclusive comparison passes with
+    /// `--fail-if-worse`, because it is not *worse*, and its interval decides with `--require-not-worse`.
     pub(super) fn exit(self, comparisons: &[ComparisonResult]) -> (Exit, String) {
         let (mut open, mut worse) = (Vec::new(), Vec::new());
         for compared in comparisons {

@@ -46,7 +46,7 @@ struct Watched {
     last: Option<rudy_observe::Sample>,
 }
 
-/// The allocated memory of a variant, and the moments to walk over its pages during a workload.
+/// The allocated memory of a variant, and why some of it is missing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     /// By the last walk.
@@ -256,7 +256,7 @@ mod tests {
 
     /// A prefork server that forks under the workload shares its memory with its children.
     #[test]
-    fn memory_that_a_fork_shares_counts_once_at_the_fullest_moment() {
+    fn memory_that_a_fork_shares_counts_once_when_all_connections_are_open() {
         let script =
             "x=$(head -c 20000000 /dev/zero | tr '\\0' x); echo ready; read _; (echo forked; read _); true";
         let mut shell = Command::new("/bin/sh")
