@@ -17,6 +17,7 @@ mod request_schedule;
 mod requests;
 mod run;
 mod search;
+mod slots;
 mod sources;
 mod split;
 mod streams;
