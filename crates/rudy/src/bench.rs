@@ -98,7 +98,7 @@ pub(crate) struct Bench {
     /// Maximum time from when a request was due to the end of its response; overdue requests are not sent
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     deadline: Option<Duration>,
-    /// Exit with code 3 if 1 % of the requests take longer than this, or fail; needs a rate (-R)
+    /// Exit with code 3 unless the run shows that at most 1 % of requests take longer than this, or fail; needs a rate (-R)
     #[arg(long, value_name = "TIME", value_parser = max_p99, conflicts_with = "slo", help_heading = "Load")]
     max_p99: Option<String>,
     /// Accept --max-p99 without a rate: a stall then delays one request per connection, and hides the others
