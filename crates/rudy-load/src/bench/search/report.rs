@@ -141,7 +141,7 @@ impl SearchReport {
             Cause::Errors => "errors exceeded the objective",
             Cause::Backlog => "the server did not keep up",
             Cause::Connections => {
-                "all connections were busy, so the server may sustain more with more of them (--max-connections)"
+                "the number of connections was the limit, so the server may sustain more with --max-connections"
             }
             Cause::Client => "the server was not the limit, so it may sustain more",
             Cause::TooFewRequests => "there were too few requests to decide",
