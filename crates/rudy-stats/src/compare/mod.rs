@@ -8,7 +8,7 @@
 //!   assume a symmetric distribution and nothing else. The difference of two logarithms is symmetric about that of the
 //!   true ratio if the noise multiplies both variants alike, however skewed it is. No value is dropped as an outlier: one
 //!   extreme round of ten moves the estimate slightly, and the interval by a bounded amount.
-//! - [`evaluate`] computes the verdicts of a whole report, corrected for their number (Bonferroni).
+//! - [`evaluate()`] computes the verdicts of a whole report, corrected for their number (Bonferroni).
 //! - [`Control`] compares a variant with itself, to find out how much the machine varies.
 //! - [`Summary`] summarizes the rounds of one variant.
 //!
