@@ -12,6 +12,4 @@ pub mod record;
 mod report;
 
 pub use list::{list, show};
-pub use report::{
-    DiffOptions, FailIfWorse, Format, ReportOptions, after_run, chart::charts, diff, exit_if_worse, report,
-};
+pub use report::{DiffOptions, Format, Gate, ReportOptions, after_run, chart::charts, diff, judge, report};

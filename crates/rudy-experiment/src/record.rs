@@ -59,6 +59,9 @@ pub struct Machine {
     pub kernel: String,
     /// The frequency governor of the cores, if known.
     pub governor: Option<String>,
+    /// Whether two hardware threads share a core (SMT).
+    #[serde(default)]
+    pub has_smt: bool,
 }
 
 /// A run: a newly started variant under a workload.

@@ -15,9 +15,9 @@ use crate::variant::tool;
 
 /// The description of this machine.
 pub(crate) fn describe() -> Machine {
-    let Hardware { cpu, memory_bytes, kernel, governor } = Hardware::read();
+    let Hardware { cpu, memory_bytes, kernel, governor, has_smt } = Hardware::read();
     let cpu = cpu.unwrap_or_else(|| "unknown".to_owned());
-    Machine { cpu, cores: cores(), memory_bytes, kernel, governor }
+    Machine { cpu, cores: cores(), memory_bytes, kernel, governor, has_smt }
 }
 
 /// Programs with a known flag to print their version. An unknown program might interpret the flag

@@ -50,6 +50,8 @@ pub struct Hardware {
     pub kernel: String,
     /// The frequency governor of the first core.
     pub governor: Option<String>,
+    /// Whether two hardware threads share a core (SMT).
+    pub has_smt: bool,
 }
 
 impl Hardware {
@@ -72,8 +74,16 @@ impl Hardware {
             memory_bytes: memory_kib * 1024,
             kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
             governor: Some(governor).filter(|governor| !governor.is_empty()),
+            has_smt: text("/sys/devices/system/cpu/smt/active").trim() == "1",
         }
     }
+}
+
+/// The hardware threads of the physical core of this one, such as `0,4`: the same text for each of them. `None` if it is unknown.
+#[must_use]
+pub fn thread_siblings(processor: usize) -> Option<String> {
+    let path = format!("/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list");
+    std::fs::read_to_string(path).ok().map(|list| list.trim().to_owned()).filter(|list| !list.is_empty())
 }
 
 const STAT: &str = "/proc/stat";
@@ -113,6 +123,11 @@ mod tests {
         for broken in ["", "cpu 1 2 3\n", "cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3 x 5 6 7 8\n"] {
             assert_eq!(Cpu::parse(broken.as_bytes()), None, "{broken}");
         }
+    }
+
+    #[test]
+    fn a_processor_that_does_not_exist_has_no_siblings() {
+        assert_eq!(thread_siblings(usize::MAX), None);
     }
 
     #[test]

@@ -5,13 +5,15 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
 
-/// Maximum number of connections at once. Each has two sockets, and data in flight.
-const CONNECTIONS_MAX: usize = 1000;
+use crate::transport::tcp;
 
 /// Size of a read.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -23,11 +25,16 @@ const PIECES_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
+    /// CPU time of its thread, in nanoseconds.
+    cpu_ns: Arc<AtomicU64>,
     /// The thread ends when its peer is closed.
     _stop: UnixStream,
 }
 
 impl Relay {
+    /// Maximum number of connections at once. Each has two sockets, and data in flight.
+    pub const CONNECTIONS_MAX: u32 = 1000;
+
     /// Starts a relay to a server. Data arrives after half of the round-trip time. The kernel completes the TCP handshake at
     /// once, so the first data of a client waits for a further round trip, in place of that handshake.
     ///
@@ -39,10 +46,18 @@ impl Relay {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         let (stop, stopped) = UnixStream::pair()?;
+        let cpu_ns = Arc::new(AtomicU64::new(0));
+        let of_thread = cpu_ns.clone();
         thread::Builder::new()
             .name("relay".to_owned())
-            .spawn(move || relay(&listener, &stopped, server, round_trip))?;
-        Ok(Self { address, _stop: stop })
+            .spawn(move || relay(&listener, &stopped, server, round_trip, &of_thread))?;
+        Ok(Self { address, cpu_ns, _stop: stop })
+    }
+
+    /// The CPU time that it has used. All data waits for its only thread.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        Duration::from_nanos(self.cpu_ns.load(Ordering::Relaxed))
     }
 
     /// The address to connect to instead of the server.
@@ -74,10 +89,19 @@ struct Direction {
     is_blocked: bool,
 }
 
-/// Relays until `stopped` is closed. An error of a connection ends that connection.
-fn relay(listener: &TcpListener, stopped: &UnixStream, server: SocketAddr, round_trip: Duration) {
+/// Relays until `stopped` is closed, and publishes its CPU time. An error of a connection ends that connection.
+fn relay(
+    listener: &TcpListener,
+    stopped: &UnixStream,
+    server: SocketAddr,
+    round_trip: Duration,
+    cpu_ns: &AtomicU64,
+) {
     let mut connections: Vec<Connection> = Vec::new();
+    let mut buffer = vec![0; PIECE_BYTES];
     loop {
+        let cpu = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
+        cpu_ns.store(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         let mut descriptors = vec![PollFd::new(stopped, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
         for connection in &connections {
             descriptors.push(connection.client_interest());
@@ -90,22 +114,28 @@ fn relay(listener: &TcpListener, stopped: &UnixStream, server: SocketAddr, round
         if !descriptors[0].revents().is_empty() {
             return;
         }
-        while connections.len() < CONNECTIONS_MAX
+        let has_event = |pair: &[PollFd<'_>]| pair.iter().any(|descriptor| !descriptor.revents().is_empty());
+        let mut events = descriptors[2..].chunks(2).map(has_event).collect::<Vec<_>>().into_iter();
+        let now = Instant::now();
+        connections.retain_mut(|connection| {
+            let is_due = connection.next_due().is_some_and(|due| due <= now);
+            let is_ready = events.next().unwrap_or(false) || is_due;
+            !is_ready || connection.forward(&mut buffer).unwrap_or(false)
+        });
+        while connections.len() < Relay::CONNECTIONS_MAX as usize
             && let Ok((client, _)) = listener.accept()
         {
             connections.extend(Connection::open(client, server, round_trip).ok());
         }
-        connections.retain_mut(|connection| connection.forward().unwrap_or(false));
     }
 }
 
 impl Connection {
     fn open(client: TcpStream, server: SocketAddr, round_trip: Duration) -> io::Result<Self> {
-        let server = TcpStream::connect(server)?;
-        for socket in [&client, &server] {
-            socket.set_nonblocking(true)?;
-            socket.set_nodelay(true)?;
-        }
+        // Until it is connected, it can neither be read nor written, as if it were empty and full.
+        let server = TcpStream::from(tcp(server, None)?);
+        client.set_nonblocking(true)?;
+        client.set_nodelay(true)?;
         let now = Instant::now();
         let direction = |begins| Direction {
             pieces: VecDeque::new(),
@@ -133,10 +163,10 @@ impl Connection {
     }
 
     /// Reads and writes as far as possible. Returns whether the connection continues.
-    fn forward(&mut self) -> io::Result<bool> {
+    fn forward(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
         let Self { client, server, to_server, to_client } = self;
-        to_server.read(client)?;
-        to_client.read(server)?;
+        to_server.read(client, buffer)?;
+        to_client.read(server, buffer)?;
         to_server.write(server)?;
         to_client.write(client)?;
         Ok(!(to_server.is_over || to_client.is_over))
@@ -156,14 +186,13 @@ impl Direction {
         !self.has_ended && self.pieces.len() < PIECES_MAX
     }
 
-    fn read(&mut self, mut socket: &TcpStream) -> io::Result<()> {
+    fn read(&mut self, mut socket: &TcpStream, buffer: &mut [u8]) -> io::Result<()> {
         while self.can_read() {
-            let mut piece = vec![0; PIECE_BYTES];
-            match socket.read(&mut piece) {
+            match socket.read(buffer) {
                 Ok(read) => {
-                    piece.truncate(read);
                     self.has_ended = read == 0;
-                    self.pieces.push_back((Instant::now().max(self.begins) + self.delay, piece));
+                    let arrives = Instant::now().max(self.begins) + self.delay;
+                    self.pieces.push_back((arrives, buffer[..read].to_vec()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
@@ -227,5 +256,6 @@ mod tests {
         assert!(received == sent, "{} bytes", received.len());
         // One round trip for the handshake of TCP, and one for the request and the response.
         assert!(begun.elapsed() >= round_trip * 2);
+        assert!(!relay.cpu().is_zero(), "its thread has copied them");
     }
 }

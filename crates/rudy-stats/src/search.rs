@@ -148,11 +148,13 @@ pub enum Cause {
     Latency,
     /// Too many requests failed.
     Errors,
-    /// The server did not keep up: requests waited because all connections were busy.
+    /// The server did not keep up: responses took longer and longer, or too long while all connections were busy.
     Backlog,
+    /// Requests waited because all connections were busy, although the server responded in time to those that were sent.
+    Connections,
     /// The client did not keep the rate although connections were free, so the server was not the limit.
     Client,
-    /// There were too few requests to judge a percentile.
+    /// There were too few requests to judge a percentile: it is neither met nor missed.
     TooFewRequests,
 }
 
@@ -182,7 +184,7 @@ impl SearchResult {
     #[must_use]
     pub fn is_lower_bound(&self) -> bool {
         let has_passed = self.passed.is_some() && self.incomplete != Some(Incomplete::Unconfirmed);
-        has_passed && matches!(self.failed, None | Some((_, Cause::Client)))
+        has_passed && matches!(self.failed, None | Some((_, Cause::Client | Cause::Connections)))
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rudy_units::{Time, Unit, counted, duration, share};
 
-use crate::success::{CONFIDENCE, exceeds_share};
+use crate::success::{CONFIDENCE, exceeds_share, is_below_share};
 use crate::{Histogram, SuccessRate};
 
 /// An objective, which is met if all its terms are.
@@ -57,11 +57,20 @@ enum Value {
         requests: u64,
         needed: u64,
     },
+    /// The percentile of these requests is below the limit, but they do not show that of all requests to be.
+    Undecided {
+        value: Duration,
+        requests: u64,
+    },
 }
 
 impl Slo {
     /// Evaluates each term with the latencies of successful responses, and the success rate of all requests that
     /// were due: one that was not sent, or not answered, has failed.
+    ///
+    /// A percentile is met if the requests show it with 95 % confidence: the upper bound of the share above the limit is at most 1 %
+    /// for p99. The percentile of the requests alone is no proof: of 299 requests, one may exceed the limit of p99, or none by
+    /// chance of a server at which 1.5 % do.
     #[must_use]
     pub fn evaluate(&self, latency: &Histogram, successes: SuccessRate) -> Vec<Evaluation> {
         let evaluate = |term: &Term| Evaluation { term: *term, value: term.bound.value(latency, successes) };
@@ -111,14 +120,20 @@ impl Bound {
             Self::Percentile(percent, limit) if !has_enough_requests(percent, limit, latency, successes) => {
                 Value::TooFew { requests: successes.total(), needed: requests_needed(percent) }
             }
-            Self::Percentile(percent, _) => {
+            Self::Percentile(percent, limit) => {
                 // Successful requests sort before failed ones, so the success rate is the highest percentile
                 // with a latency, up to the last bit.
                 let q = percent / 100.0 / successes.share();
                 if q > 1.0 + 1e-12 || latency.is_empty() {
-                    Value::Never
+                    return Value::Never;
+                }
+                let (value, requests) = (latency.quantile(q), successes.total());
+                let is_shown =
+                    is_below_share(above(limit, latency, successes), requests, 1.0 - percent / 100.0);
+                if value > limit || is_shown {
+                    Value::Time(value)
                 } else {
-                    Value::Time(latency.quantile(q))
+                    Value::Undecided { value, requests }
                 }
             }
             Self::Max(_) if successes.share() < 1.0 => Value::Never,
@@ -135,9 +150,13 @@ impl Bound {
 /// Whether there are enough requests to show that a percentile is met, or the exact test shows with fewer that
 /// it is not.
 fn has_enough_requests(percent: f64, limit: Duration, latency: &Histogram, successes: SuccessRate) -> bool {
-    let total = successes.total();
-    let above = total - latency.count_within(limit).min(total);
+    let (total, above) = (successes.total(), above(limit, latency, successes));
     total >= requests_needed(percent) || exceeds_share(above, total, 1.0 - percent / 100.0)
+}
+
+/// The number of requests that took longer than the limit, or failed.
+fn above(limit: Duration, latency: &Histogram, successes: SuccessRate) -> u64 {
+    successes.total() - latency.count_within(limit).min(successes.total())
 }
 
 impl Evaluation {
@@ -158,10 +177,10 @@ impl Evaluation {
         }
     }
 
-    /// Whether there were too few requests to judge the term.
+    /// Whether there were too few requests to judge the term: it is neither met nor missed.
     #[must_use]
     pub fn has_too_few_requests(self) -> bool {
-        matches!(self.value, Value::TooFew { .. })
+        matches!(self.value, Value::TooFew { .. } | Value::Undecided { .. })
     }
 
     /// Whether the term is about errors and not about latency.
@@ -181,6 +200,10 @@ impl fmt::Display for Evaluation {
             Value::TooFew { requests, needed } => {
                 let requests = counted(requests, "request");
                 return write!(f, " needs {}, after {requests}", counted(needed, "request"));
+            }
+            Value::Undecided { value, requests } => {
+                let (value, requests) = (duration(value), counted(requests, "request"));
+                return write!(f, " {value}, undecided: too near the limit after {requests}");
             }
             Value::Percent(value) => write!(f, " {}", share(value / 100.0))?,
         }

@@ -5,11 +5,12 @@ use std::time::Duration;
 /// A stream with chunks at an interval: chunk k is due at t₁ + (k − 1) × interval, where t₁ is the arrival of
 /// the first one.
 ///
-/// An early chunk does not move the schedule. Times are nanoseconds since a common origin, which keeps this
+/// An early chunk shows that the first one was late, and moves the schedule: otherwise, a server that starts slowly would
+/// have that much time for every later chunk. Times are nanoseconds since a common origin, which keeps this
 /// type small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamSchedule {
-    /// The arrival of the first chunk.
+    /// When the first chunk was due, as far as is known: the earliest time that any chunk implies.
     first_ns: u64,
     /// Number of chunks.
     chunks: u32,
@@ -24,7 +25,9 @@ impl StreamSchedule {
             self.first_ns = at;
             return None;
         }
-        Some(Duration::from_nanos(at.saturating_sub(self.due_ns(self.chunks, interval))))
+        let due = self.due_ns(self.chunks, interval);
+        self.first_ns = self.first_ns.saturating_sub(due.saturating_sub(at));
+        Some(Duration::from_nanos(at.saturating_sub(due)))
     }
 
     /// Number of chunks.
@@ -59,13 +62,24 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn the_delay_of_a_chunk_is_measured_from_the_first_one() {
+    fn the_delay_of_a_chunk_is_measured_from_the_first_one_or_an_earlier_schedule() {
         let mut stream = StreamSchedule::default();
         let delays: Vec<_> = [500, 1500, 2540, 3400, 4700]
             .map(|at| stream.chunk(Duration::from_millis(at), SECOND).map(|delay| delay.as_millis()))
             .into();
-        assert_eq!(delays, [None, Some(0), Some(40), Some(0), Some(200)]);
+        // The fourth is 100 ms early, so the first one was late by as much.
+        assert_eq!(delays, [None, Some(0), Some(40), Some(0), Some(300)]);
         assert_eq!(stream.chunks(), 5);
+    }
+
+    #[test]
+    fn a_late_first_chunk_gives_later_ones_no_time() {
+        // A server whose ticks are each second, and whose first and fourth chunk are 700 ms late.
+        let mut stream = StreamSchedule::default();
+        let delays: Vec<_> = [1700, 2000, 3000, 4700, 5000]
+            .map(|at| stream.chunk(Duration::from_millis(at), SECOND).map(|delay| delay.as_millis()))
+            .into();
+        assert_eq!(delays, [None, Some(0), Some(0), Some(700), Some(0)]);
     }
 
     #[test]

@@ -105,6 +105,12 @@ pub(crate) fn exceeds_share(count: u64, total: u64, share: f64) -> bool {
     float(count) > share * float(total) && binomial_cdf(total - count, total, 1.0 - share) <= 1.0 - CONFIDENCE
 }
 
+/// The exact one-sided binomial test: `true` if only a probability below `share` explains `count` of `total` events, at
+/// [`CONFIDENCE`]. Then the upper bound of Clopper and Pearson is at most `share`.
+pub(crate) fn is_below_share(count: u64, total: u64, share: f64) -> bool {
+    float(count) < share * float(total) && binomial_cdf(count, total, share) <= 1.0 - CONFIDENCE
+}
+
 /// A share with as many digits as distinguish it from 100 %.
 fn percent(share: f64) -> String {
     if share >= 1.0 {

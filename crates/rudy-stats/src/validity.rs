@@ -79,7 +79,7 @@ pub struct Conditions {
     pub succeeded: Option<u64>,
     /// All other requests that ended, and those that were not answered in time.
     pub failed: Option<u64>,
-    /// Open loop: the 99th percentile of the time from due to sent.
+    /// Open loop: the 99th percentile of the time from due to sent, without the time in which the request's connection was opened.
     pub schedule_delay_p99: Option<Duration>,
     /// The maximum time from sent to answered. `None` for a ramp, at whose end all connections may be busy for a
     /// longer time than any response takes.
@@ -99,6 +99,8 @@ pub struct Conditions {
     /// The threads of the load generator. Polling the clock until a request is due is no CPU usage in this
     /// sense: exclude it, or leave out `cpu_share` of an open loop that keeps its schedule.
     pub client_threads: Vec<ThreadUse>,
+    /// CPU time of a relay between client and server, as a fraction of the duration. All data waits for its thread.
+    pub relay_cpu_share: Option<f64>,
     /// The server, all threads summed up.
     pub server: Option<ThreadUse>,
     /// Fraction of the CPU time of all cores that neither server nor client used.
@@ -138,6 +140,10 @@ pub fn check(conditions: &Conditions) -> Vec<Warning> {
         conditions.schedule_delay(),
         conditions.failed(),
         conditions.client_saturated(),
+        conditions
+            .relay_cpu_share
+            .filter(|share| *share >= CLIENT_CPU_MAX)
+            .map(|share| Warning::RelayCpu { share }),
         conditions.client_run_delay(),
         conditions.server_run_delay(),
         conditions.littles_law(),

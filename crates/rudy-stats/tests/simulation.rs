@@ -136,26 +136,46 @@ fn the_family_wise_error_of_five_comparisons_is_at_most_5_percent() {
 
 #[test]
 fn true_differences_keep_the_family_wise_error_of_the_others() {
-    // Four are found, so Holm holds the fifth against 5 %.
+    // Four are found, and the fifth is still held against 1 %.
     let mut random = Random(6);
     let any = share(600, || {
         let findings = report(&mut random, &[4.0, 4.0, 1.0, 4.0, 4.0], NOISES[1].1);
         assert_eq!(findings[0].verdict, Verdict::Worse);
         findings[2].verdict.is_difference()
     });
-    assert!(any <= 0.05, "{any}");
+    assert!(any <= 0.02, "{any}");
 }
 
 #[test]
-fn five_intervals_cover_their_ratios_simultaneously() {
-    let mut random = Random(7);
-    let levels = [0.9, 1.0, 1.0, 1.02, 1.3];
-    let held = share(800, || {
-        let findings = report(&mut random, &levels, NOISES[1].1);
-        findings.iter().zip(levels).all(|(finding, level)| finding.interval.contains(level))
-    });
-    // 95.4 % of 10,000 reports: those that Holm narrows take a little from what Bonferroni leaves.
-    assert!(held >= 0.93, "{held}");
+fn five_intervals_cover_their_ratios_simultaneously_also_if_all_are_equivalent() {
+    let quiet: Noise = |random| 1.0 + 0.01 * random.normal();
+    for (levels, noise) in [([0.9, 1.0, 1.0, 1.02, 1.3], NOISES[1].1), ([1.0; 5], quiet)] {
+        let mut random = Random(7);
+        let held = share(800, || {
+            let findings = report(&mut random, &levels, noise);
+            findings.iter().zip(levels).all(|(finding, level)| finding.interval.contains(level))
+        });
+        assert!(held >= 0.93, "{levels:?}: {held}");
+    }
+}
+
+#[test]
+fn at_most_one_report_in_twenty_has_any_wrong_verdict_of_either_kind() {
+    // Two are equal, two are at the margin of what is equivalent, and one is far beyond it.
+    let levels = [1.0, 1.05, 1.0, 1.0 / 1.05, 4.0];
+    for (name, noise) in NOISES {
+        let mut random = Random(13);
+        let any = share(1500, || {
+            let verdicts = report(&mut random, &levels, noise).into_iter().map(|finding| finding.verdict);
+            verdicts.zip(levels).any(|(verdict, level)| match verdict {
+                Verdict::Inconclusive => false,
+                Verdict::Equivalent => (level - 1.0).abs() > 0.01,
+                Verdict::Better => level >= 1.0,
+                Verdict::Worse => level <= 1.0,
+            })
+        });
+        assert!(any <= 0.05 + 0.017, "{name}: {any}");
+    }
 }
 
 #[test]
@@ -178,8 +198,8 @@ fn an_equal_variant_is_equivalent_if_the_noise_permits() {
     let is_equivalent = |finding: &Finding| finding.verdict == Verdict::Equivalent;
     let alone = share(500, || is_equivalent(&report(&mut random, &[1.0], quiet)[0]));
     assert!(alone >= 0.98, "{alone}");
-    // The interval of 99 % for five differences had 80 %.
-    let of_five = share(500, || is_equivalent(&report(&mut random, &[1.0; 5], quiet)[0]));
+    // The interval of 99 % for five differences had 80 %. Of 3000 with another generator, 96.2 %.
+    let of_five = share(3000, || is_equivalent(&report(&mut random, &[1.0; 5], quiet)[0]));
     assert!(of_five >= 0.95, "{of_five}");
 }
 

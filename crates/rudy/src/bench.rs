@@ -68,6 +68,9 @@ pub(crate) struct Bench {
     /// Number of connections [default: 64]
     #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
     connections: Option<NonZeroU32>,
+    /// At a rate, open further connections while all are busy, up to N [default: 4096, or the number of -c]
+    #[arg(long, value_name = "N", value_parser = number, help_heading = "Load")]
+    max_connections: Option<NonZeroU32>,
     /// Number of threads [default: half of the cores]
     #[arg(short, long, value_name = "N", value_parser = number, help_heading = "Load")]
     threads: Option<NonZeroU32>,
@@ -95,7 +98,7 @@ pub(crate) struct Bench {
     /// Maximum time from when a request was due to the end of its response; overdue requests are not sent
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Load")]
     deadline: Option<Duration>,
-    /// Exit with code 3 if 1 % of the requests take longer than this, or fail; needs a rate (-R)
+    /// Exit with code 3 unless the run shows that at most 1 % of requests take longer than this, or fail; needs a rate (-R)
     #[arg(long, value_name = "TIME", value_parser = max_p99, conflicts_with = "slo", help_heading = "Load")]
     max_p99: Option<String>,
     /// Accept --max-p99 without a rate: a stall then delays one request per connection, and hides the others
@@ -310,6 +313,7 @@ impl From<Bench> for Options {
             },
             connections: ConnectionOptions {
                 connections: bench.connections,
+                connections_max: bench.max_connections,
                 threads: bench.threads,
                 disables_keep_alive: bench.disable_keepalive,
                 requests_per_connection: bench.requests_per_connection,

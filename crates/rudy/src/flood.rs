@@ -85,7 +85,7 @@ pub(crate) struct Flood {
     sources: Option<Sources>,
     #[command(flatten)]
     server: ServerFlags,
-    /// Process id of the server to measure
+    /// Process id of the server to measure, with its descendants
     #[arg(long, value_name = "PID", help_heading = "Server")]
     pid: Option<u32>,
     /// Command that starts the server; it is measured, and stopped at the end

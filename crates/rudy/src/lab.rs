@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use rudy_command::{Exit, print, report_error};
-use rudy_experiment::{DiffOptions, FailIfWorse, Format, ReportOptions};
+use rudy_experiment::{DiffOptions, Format, Gate, ReportOptions};
 use rudy_lab::{Compare, Options};
 
 /// Compare servers with repeated, interleaved benchmarks
@@ -69,7 +69,7 @@ A plan that compares two engines; docs/lab.md describes all keys:
   variant = \"percore\"
   with = \"task\"
 
-Exit codes: 0 done, 1 failed to run, 2 invalid arguments or plan, 3 worse than --fail-if-worse allows, 130 interrupted.")]
+Exit codes: 0 done, 1 failed to run, 2 invalid arguments or plan, 3 a gate failed (--fail-if-worse, --require-not-worse), 130 interrupted.")]
 struct Run {
     /// Plan file, or name of a built-in plan
     #[arg(value_name = "PLAN", required_unless_present = "resume", conflicts_with = "resume")]
@@ -93,8 +93,11 @@ struct Run {
     #[arg(long, conflicts_with = "resume")]
     aa: bool,
     /// Exit with 3 if a variant is worse than the one it is compared with, by more than this percentage
-    #[arg(long, value_name = "N%", conflicts_with = "quick")]
-    fail_if_worse: Option<FailIfWorse>,
+    #[arg(long, value_name = "N%", value_parser = Gate::fail_if_worse, conflicts_with = "quick")]
+    fail_if_worse: Option<Gate>,
+    /// Exit with 3 unless each variant is shown to be less than this percentage worse
+    #[arg(long, value_name = "N%", value_parser = Gate::require_not_worse, conflicts_with_all = ["quick", "fail_if_worse"])]
+    require_not_worse: Option<Gate>,
 }
 
 /// Print a built-in plan
@@ -125,7 +128,7 @@ struct Show {
 
 {port} is a free port. The second server is compared with the first one. Commands run in a shell, in the current folder.
 
-Exit codes: 0 done, 1 failed to run, 2 invalid arguments, 3 worse than --fail-if-worse allows, 130 interrupted.")]
+Exit codes: 0 done, 1 failed to run, 2 invalid arguments, 3 a gate failed (--fail-if-worse, --require-not-worse), 130 interrupted.")]
 struct CompareArguments {
     /// Two shell commands that start the servers in the foreground; without them, the servers run already
     #[arg(value_name = "COMMAND", num_args = 0..=2)]
@@ -155,8 +158,11 @@ struct CompareArguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Exit with 3 if the second server is worse, by more than this percentage
-    #[arg(long, value_name = "N%")]
-    fail_if_worse: Option<FailIfWorse>,
+    #[arg(long, value_name = "N%", value_parser = Gate::fail_if_worse)]
+    fail_if_worse: Option<Gate>,
+    /// Exit with 3 unless the second server is shown to be less than this percentage worse
+    #[arg(long, value_name = "N%", value_parser = Gate::require_not_worse, conflicts_with = "fail_if_worse")]
+    require_not_worse: Option<Gate>,
     /// Print the plan as TOML, and do not run it
     #[arg(long)]
     print_plan: bool,
@@ -173,7 +179,7 @@ struct CompareArguments {
   rudy lab diff old new --fail-if-worse 10%
   rudy lab diff old new --json | jq '.comparisons[] | select(.verdict == \"worse\")'
 
-Exit codes: 0 done, 1 no verdict for --fail-if-worse, 2 invalid arguments or no results, 3 worse than --fail-if-worse allows.")]
+Exit codes: 0 done, 1 no verdict for a gate, 2 invalid arguments or no results, 3 a gate failed (--fail-if-worse, --require-not-worse).")]
 struct Diff {
     /// Results folder to compare with
     #[arg(value_name = "OLD")]
@@ -185,8 +191,11 @@ struct Diff {
     #[arg(long)]
     json: bool,
     /// Exit with 3 if a variant is worse than before, by more than this percentage
-    #[arg(long, value_name = "N%")]
-    fail_if_worse: Option<FailIfWorse>,
+    #[arg(long, value_name = "N%", value_parser = Gate::fail_if_worse)]
+    fail_if_worse: Option<Gate>,
+    /// Exit with 3 unless each variant is shown to be less than this percentage worse
+    #[arg(long, value_name = "N%", value_parser = Gate::require_not_worse, conflicts_with = "fail_if_worse")]
+    require_not_worse: Option<Gate>,
 }
 
 /// Write a report of results
@@ -271,8 +280,9 @@ impl Lab {
             LabCommand::Show(show) => rudy_experiment::show(&show.name),
             LabCommand::Run(run) => rudy_lab::run(&run.into()),
             LabCommand::Compare(compare) => compare.run(),
-            LabCommand::Diff(Diff { old, new, json, fail_if_worse }) => {
-                rudy_experiment::diff(&DiffOptions { old, new, is_json: json, fail_if_worse })
+            LabCommand::Diff(Diff { old, new, json, fail_if_worse, require_not_worse }) => {
+                let gate = fail_if_worse.or(require_not_worse);
+                rudy_experiment::diff(&DiffOptions { old, new, is_json: json, gate })
             }
             LabCommand::Report(report) => rudy_experiment::report(&report.into()),
             LabCommand::Burn(Burn { cpu, listen }) => rudy_lab::burn(listen, cpu.0),
@@ -294,7 +304,7 @@ impl From<Run> for Options {
             resume: run.resume,
             is_quick: run.quick,
             is_aa: run.aa,
-            fail_if_worse: run.fail_if_worse,
+            gate: run.fail_if_worse.or(run.require_not_worse),
             text: None,
         }
     }
@@ -325,7 +335,7 @@ impl CompareArguments {
             plan: Some("compare".to_owned()),
             text: Some(text),
             out: self.out,
-            fail_if_worse: self.fail_if_worse,
+            gate: self.fail_if_worse.or(self.require_not_worse),
             ..Options::default()
         })
     }

@@ -37,11 +37,16 @@ fn a_worse_server_exits_with_3_and_a_worse_result_too() {
     let folder = Folder::new();
     compare(&folder, ["20us", "900us"], &["--rounds", "7", "--fail-if-worse", "20%"]).with_code(3);
 
+    let required = |old: &str, new: &str| {
+        lab(&folder, &["diff", old, new, "--require-not-worse", "400%"]).code
+    };
     let diff = |old: &str, new: &str| lab(&folder, &["diff", old, new, "--fail-if-worse", "20%"]);
     assert_eq!(diff("out", "out").code, Some(0), "{}", diff("out", "out").stdout);
     multiply(&folder.join("out"), &folder.join("slower"), 2.0);
     assert_eq!(diff("out", "slower").code, Some(3), "{}", diff("out", "slower").stdout);
     assert_eq!(diff("slower", "out").code, Some(0), "better is not worse");
+    multiply(&folder.join("out"), &folder.join("much-slower"), 50.0);
+    assert_eq!((required("much-slower", "out"), required("out", "much-slower")), (Some(0), Some(3)));
     let json = lab(&folder, &["diff", "out", "slower", "--json"]).json();
     let of = |verdict: &str| {
         json["comparisons"].as_array().map(|all| all.iter().filter(|one| one["verdict"] == verdict).count())

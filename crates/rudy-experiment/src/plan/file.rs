@@ -277,6 +277,9 @@ mod tests {
             ("streams = 0\n", "from 1 to 28000"),
             ("rate = -1.0\n", "above 0"),
             ("ramp = \"1s\"\n", "does not support `ramp`"),
+            ("arguments = [\"--http2\", \"-d\", \"1s\"]\n", "must not have -d, which the lab sets itself"),
+            ("arguments = [\"--json=x\"]\n", "must not have --json=x, which"),
+            ("arguments = [\"-R100\"]\n", "must not have -R100, which"),
             ("path = \"a\"\n", "must start with a slash"),
             (
                 "[[workload]]\nname = \"l\"\nkind = \"bench\"\n",

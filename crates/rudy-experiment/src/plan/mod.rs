@@ -220,6 +220,9 @@ pub struct Workload {
     /// The round-trip time of a simulated path to the server.
     #[serde(default)]
     pub round_trip: Option<Time>,
+    /// Further arguments of `rudy bench`, such as a method and a body, with placeholders.
+    #[serde(default)]
+    pub arguments: Vec<String>,
     /// The kind.
     #[serde(flatten)]
     pub kind: Kind,
@@ -342,6 +345,16 @@ impl Kind {
         match self {
             Self::Idle { ramp, .. } | Self::Flood { ramp, .. } => ramp.0,
             _ => Duration::ZERO,
+        }
+    }
+
+    /// When a workload ends, from its start; `None` if that depends on the server.
+    #[must_use]
+    pub fn end(&self) -> Option<Duration> {
+        match self {
+            Self::Idle { ramp, time, .. } | Self::Flood { ramp, time, .. } => Some(ramp.0 + time.0),
+            Self::Bench { time, requests: None, .. } => Some(time.0),
+            _ => None,
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::analysis::across::{across, differences};
 use super::analysis::{ComparisonResult, Evaluation};
-use super::gate::FailIfWorse;
+use super::gate::Gate;
 use super::markdown;
 use super::rows::{self, Rows};
 use crate::experiment::{self, Experiment};
@@ -21,8 +21,8 @@ pub struct DiffOptions {
     pub new: PathBuf,
     /// Prints JSON.
     pub is_json: bool,
-    /// Fails if a variant is worse.
-    pub fail_if_worse: Option<FailIfWorse>,
+    /// The condition under which it fails.
+    pub gate: Option<Gate>,
 }
 
 /// Compares the results of two folders.
@@ -38,7 +38,7 @@ pub fn diff(options: &DiffOptions) -> Exit {
     }
     let text = if options.is_json { json(&old, &new, &compared) } else { text(&old, &new, &compared) };
     let printed = print(&text);
-    let (exit, why) = options.fail_if_worse.map_or((printed, String::new()), |limit| limit.exit(&compared));
+    let (exit, why) = options.gate.map_or((printed, String::new()), |gate| gate.exit(&compared));
     if !why.is_empty() {
         print_line(&why);
     }
@@ -153,7 +153,7 @@ mod tests {
         let text = text(&old, &new, &compared);
         assert!(text.contains("| b       | 1k       | CPU per request |") && text.contains("1.20"), "{text}");
         assert!(!text.contains("Note"), "{text}");
-        let exit = |limit: &str| limit.parse::<FailIfWorse>().unwrap().exit(&compared).0;
+        let exit = |limit: &str| Gate::fail_if_worse(limit).unwrap().exit(&compared).0;
         assert_eq!((exit("5%"), exit("25%")), (Exit::NotMet, Exit::Done));
     }
 

@@ -70,7 +70,7 @@ fn finding(result: &ComparisonResult) -> Value {
         "ratio": ratio,
         "interval": finding.map(|finding| interval(finding.interval)),
         "p_value": finding.map(|finding| finding.p_value),
-        // Corrected for the number of comparisons (Holm).
+        // Corrected for the number of comparisons (Bonferroni).
         "p_adjusted": finding.map(|finding| finding.p_adjusted),
         // `better`, `worse`, `equivalent`, `inconclusive`, or null if it was not evaluated.
         "verdict": result.verdict().map(|verdict| verdict.to_string()),

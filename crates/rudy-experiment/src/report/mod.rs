@@ -13,7 +13,7 @@ mod rows;
 mod shell;
 
 pub use self::diff::{DiffOptions, diff};
-pub use self::gate::FailIfWorse;
+pub use self::gate::Gate;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -132,9 +132,9 @@ pub fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
 
 /// The exit code of the results in a folder, with a message unless they pass.
 #[must_use]
-pub fn exit_if_worse(folder: &Path, limit: FailIfWorse) -> (Exit, String) {
+pub fn judge(folder: &Path, gate: Gate) -> (Exit, String) {
     match experiment::read(folder) {
-        Ok(experiment) => limit.exit(&analysis::analyse(&[experiment]).sections[0].comparisons),
+        Ok(experiment) => gate.exit(&analysis::analyse(&[experiment]).sections[0].comparisons),
         Err(why) => (Exit::CannotRun, why),
     }
 }

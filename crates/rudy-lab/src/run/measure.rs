@@ -1,16 +1,15 @@
 //! Runs a variant under its workload and collects the results of both.
 
 use std::fs;
-use std::time::Duration;
 
 use rudy_experiment::plan::{self, Kind, Workload};
-use rudy_experiment::record::Run;
+use rudy_experiment::record::{Run, Warning};
 use rudy_observe::ThreadTimes;
 
 use super::meter::Meter;
 use super::single::{Bench, Measured};
 use super::validity;
-use crate::sample::{Idle, Sampler};
+use crate::sample::{Memory, Sampler};
 use crate::variant::process_tree;
 use crate::variant::{Companions, Cores, ExpectedEnd, Launch, Process, Stalling, StartError, Workspace};
 use crate::workload::{self, Ended, Generator, Measurement, output_format};
@@ -36,6 +35,13 @@ impl Bench<'_> {
             });
         run.notes.extend(companions.stop());
         let mut measured = measured?;
+        if workspace.cores.share_a_core {
+            let own = ["cpu_us_per_request", "cpu_user_us_per_request", "cpu_system_us_per_request"]
+                .map(str::to_owned);
+            let sentence = "server and load generator are hardware threads of the same core (SMT), and slow each other down";
+            let concerns = measured.measurement.metrics.keys().cloned().chain(own).collect();
+            measured.measurement.warnings.push(Warning { sentence: sentence.to_owned(), concerns });
+        }
         #[expect(clippy::cast_precision_loss, reason = "a count of processes")]
         measured
             .measurement
@@ -87,24 +93,28 @@ impl Bench<'_> {
         run: &mut Run,
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
-        let idle = Idle::read(&companion_pids);
-        let idle_private_bytes = idle.private_bytes;
+        let memory = Memory::read(&companion_pids);
+        let idle_private_bytes = memory.last.exact_bytes;
         self.warm_up(program.as_deref_mut(), workload, workspace, companions)?;
         let is_bench = matches!(workload.kind, Kind::Bench { .. });
         // A missing file is not an error.
         let _ = fs::remove_file(self.rows);
-        let command = workload::command(workload, &workspace.url(), None, is_bench.then_some(self.rows));
+        let command = workload::command(workload, workspace, None, is_bench.then_some(self.rows));
         run.commands.workload.clone_from(&command);
-        let meter = Meter::start(&companion_pids);
         let generator =
             Generator::start(&command, workload, &workspace.cores.generator).map_err(StartError::Failed)?;
         let generator_pid = generator.pid();
+        let mut meter = Meter::start(&companion_pids, Some(generator_pid));
         let mut generator_times = ThreadTimes::default();
         let mut sampler =
-            Sampler::new([&companion_pids[..], &[generator_pid]].concat(), idle, workload.kind.ramp());
+            Sampler::new([&companion_pids[..], &[generator_pid]].concat(), memory, &workload.kind);
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let is_ours = program.is_some();
-        let mut measurement = self.wait(generator, workload, program, companions, || {
+        let mut measurement = self.wait(generator, workload, program, companions, |has_started| {
+            if has_started {
+                // What the server has computed for handshakes is no part of its requests.
+                meter = Meter::start(&companion_pids, Some(generator_pid));
+            }
             if sampler.poll() {
                 generator_times.poll([generator_pid]);
             }
@@ -141,8 +151,8 @@ impl Bench<'_> {
         companions: &mut Companions,
     ) -> Result<Measured, StartError> {
         let companion_pids = companions.pids();
-        let meter = Meter::start(&companion_pids);
-        let mut sampler = Sampler::new(companion_pids.clone(), Idle::default(), Duration::ZERO);
+        let meter = Meter::start(&companion_pids, None);
+        let mut sampler = Sampler::new(companion_pids.clone(), Memory::default(), &workload.kind);
         // The server of a load generator. It lives longer, so two polls see all of its threads that live.
         let mut server_times = ThreadTimes::default();
         server_times.poll(pids_below(&companion_pids));
@@ -180,10 +190,10 @@ impl Bench<'_> {
         if self.plan.warmup.0.is_zero() || !matches!(workload.kind, Kind::Bench { .. }) {
             return Ok(());
         }
-        let command = workload::command(workload, &workspace.url(), Some(self.plan.warmup), None);
+        let command = workload::command(workload, workspace, Some(self.plan.warmup), None);
         let generator =
             Generator::start(&command, workload, &workspace.cores.generator).map_err(StartError::Failed)?;
-        self.wait(generator, workload, program, companions, || {}).map(drop)
+        self.wait(generator, workload, program, companions, |_| {}).map(drop)
     }
 
     fn wait(
@@ -192,11 +202,11 @@ impl Bench<'_> {
         workload: &Workload,
         mut program: Option<&mut Process>,
         companions: &mut Companions,
-        mut poll: impl FnMut(),
+        mut poll: impl FnMut(bool),
     ) -> Result<Measurement, StartError> {
         let under = |status| format!("it ended ({status}) under the workload");
-        let ended = generator.wait(workload, self.interrupt, || {
-            poll();
+        let ended = generator.wait(workload, self.interrupt, |has_started| {
+            poll(has_started);
             let status = program.as_deref_mut().and_then(Process::ended);
             status.map(under).or_else(|| companions.ended())
         });

@@ -37,8 +37,8 @@ use crate::{machine, variant};
 pub fn run(options: &Options) -> Exit {
     run_then(options, |folder, exit| {
         show(folder);
-        match options.fail_if_worse.filter(|_| exit == Exit::Done) {
-            Some(limit) => judged(folder, limit),
+        match options.gate.filter(|_| exit == Exit::Done) {
+            Some(gate) => judged(folder, gate),
             None => exit,
         }
     })
@@ -62,9 +62,9 @@ pub(crate) fn run_then(options: &Options, then: impl FnOnce(&Path, Exit) -> Exit
     }
 }
 
-/// The exit code of `--fail-if-worse`.
-fn judged(folder: &Path, limit: rudy_experiment::FailIfWorse) -> Exit {
-    let (exit, why) = rudy_experiment::exit_if_worse(folder, limit);
+/// The exit code of a gate.
+fn judged(folder: &Path, gate: rudy_experiment::Gate) -> Exit {
+    let (exit, why) = rudy_experiment::judge(folder, gate);
     if !why.is_empty() {
         print_line(&why);
     }

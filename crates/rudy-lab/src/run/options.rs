@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rudy_command::print_line;
-use rudy_experiment::FailIfWorse;
+use rudy_experiment::Gate;
 use rudy_experiment::plan::{Kind, Plan, Quick, aa, builtin, parse};
 use rudy_stats::compare::{PAIRS_MAX, rounds_needed};
 use rudy_units::Time;
@@ -33,8 +33,8 @@ pub struct Options {
     pub is_quick: bool,
     /// Compares each variant with itself.
     pub is_aa: bool,
-    /// Fails if a variant is worse.
-    pub fail_if_worse: Option<FailIfWorse>,
+    /// The condition under which it fails.
+    pub gate: Option<Gate>,
 }
 
 /// Why nothing runs, and the kind of error.
@@ -81,14 +81,13 @@ impl Options {
     /// With too few rounds, nothing would be found worse.
     fn check_rounds(&self, plan: &Plan) -> Result<(), Refusal> {
         let needed = rounds_needed(plan.comparison_count());
-        match self.fail_if_worse {
-            Some(_) if plan.comparison_count() == 0 => {
-                Err(Refusal::Input("--fail-if-worse: the plan compares nothing".to_owned()))
+        match self.gate {
+            Some(gate) if plan.comparison_count() == 0 => {
+                Err(Refusal::Input(format!("{gate}: the plan compares nothing")))
             }
-            Some(_) if plan.rounds < needed => {
-                let why = format!(
-                    "--fail-if-worse needs {needed} rounds for this plan: use --rounds {needed} or more"
-                );
+            Some(gate) if plan.rounds < needed => {
+                let why =
+                    format!("{gate} needs {needed} rounds for this plan: use --rounds {needed} or more");
                 Err(Refusal::Input(why))
             }
             _ => Ok(()),

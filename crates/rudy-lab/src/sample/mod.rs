@@ -2,12 +2,13 @@
 
 mod alike;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use rudy_experiment::plan::Kind;
 use rudy_experiment::record::Sample;
 use rudy_load::flood::monotonic;
-use rudy_observe::{Process, ThreadTimes};
+use rudy_observe::{Allocation, Process, ThreadTimes};
 
 use crate::variant::process_tree;
 use crate::workload::OpenConnections;
@@ -25,7 +26,8 @@ const REST: u32 = 10;
 /// Samples a variant during a workload.
 pub(crate) struct Sampler {
     without: Vec<u32>,
-    idle: Idle,
+    memory: Memory,
+    walks: VecDeque<Duration>,
     begun: Instant,
     /// The same on the clock of the generator.
     begun_monotonic: Duration,
@@ -44,38 +46,37 @@ struct Watched {
     last: Option<rudy_observe::Sample>,
 }
 
-/// The variant before the workload.
+/// The allocated memory of a variant, and why some of it is missing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Idle {
-    /// Allocated memory, with each shared page once: `smaps_rollup`, which walks all pages and blocks the process
-    /// meanwhile, and is therefore not read during the workload.
-    pub(crate) private_bytes: u64,
-    /// The same by the counters of `status`, where shared pages count in each process.
-    counted_bytes: u64,
+pub(crate) struct Memory {
+    /// By the last walk.
+    pub(crate) last: Allocation,
     /// Why a process is not included.
-    pub(crate) problem: Option<String>,
+    problem: Option<String>,
 }
 
-impl Idle {
+impl Memory {
+    /// Walks the pages of a variant before the workload.
     pub(crate) fn read(without: &[u32]) -> Self {
-        let mut idle = Self::default();
-        for member in process_tree::members(without) {
-            note(
-                &mut idle.problem,
-                idle_of(member.pid).map(|(private, counted)| {
-                    idle.private_bytes += private;
-                    idle.counted_bytes += counted;
-                }),
-            );
-        }
-        idle
+        let mut memory = Self::default();
+        memory.walk(without);
+        memory
+    }
+
+    fn walk(&mut self, without: &[u32]) {
+        let members = process_tree::members(without);
+        let (allocation, missing) = Allocation::read(members.iter().map(|member| member.pid));
+        self.last = allocation;
+        note(&mut self.problem, missing.map_or(Ok(()), Err));
     }
 }
 
-fn idle_of(pid: u32) -> Result<(u64, u64), rudy_observe::Error> {
-    let mut process = Process::open(pid)?;
-    let private = process.allocated_pss_bytes()?;
-    Ok((private, process.memory()?.0.allocated_bytes()))
+/// When pages are walked during a workload, in ascending order: with the first connections of which each further one is measured, and
+/// shortly before its end, when it is fullest. Memory that processes share is unknown in between.
+fn walks(kind: &Kind) -> VecDeque<Duration> {
+    let first = Some(kind.ramp() / SAMPLES_PER_RAMP).filter(|time| !time.is_zero());
+    let last = kind.end().map(|end| end.saturating_sub(INTERVAL));
+    first.into_iter().chain(last).collect()
 }
 
 /// Keeps the first problem. A process that has ended since it was listed is none.
@@ -90,15 +91,16 @@ fn note(problem: &mut Option<String>, read: Result<(), rudy_observe::Error>) {
 
 impl Sampler {
     /// Starts sampling. `without` are processes that do not belong to the variant: the workload and companion
-    /// programs. `ramp` is the time in which the workload opens its connections.
-    pub(crate) fn new(without: Vec<u32>, idle: Idle, ramp: Duration) -> Self {
+    /// programs.
+    pub(crate) fn new(without: Vec<u32>, memory: Memory, kind: &Kind) -> Self {
         let now = Instant::now();
         Self {
             without,
-            idle,
+            memory,
+            walks: walks(kind),
             begun: now,
             begun_monotonic: monotonic(),
-            ramp,
+            ramp: kind.ramp(),
             next: now,
             watched: HashMap::new(),
             threads: BTreeMap::new(),
@@ -116,6 +118,9 @@ impl Sampler {
             return false;
         }
         let elapsed = now - self.begun;
+        if self.walks.pop_front_if(|at| *at <= elapsed).is_some() {
+            self.memory.walk(&self.without);
+        }
         let sample = self.sample(elapsed.as_secs_f64());
         self.samples.push(sample);
         let interval =
@@ -131,7 +136,7 @@ impl Sampler {
             let at = self.begun_monotonic.as_secs_f64() + sample.t_s;
             sample.connections = open.map_or(0, |open| open.at(at));
         }
-        (self.samples, self.idle.problem)
+        (self.samples, self.memory.problem)
     }
 
     /// How each thread has spent the workload, up to now.
@@ -156,10 +161,9 @@ impl Sampler {
         };
         for member in members {
             let read = self.add(member.pid, &mut sample);
-            note(&mut self.idle.problem, read);
+            note(&mut self.memory.problem, read);
         }
-        let Idle { private_bytes, counted_bytes, .. } = self.idle;
-        sample.private_bytes = (sample.private_bytes + private_bytes).saturating_sub(counted_bytes);
+        sample.private_bytes = self.memory.last.at(sample.private_bytes);
         sample.threads = self.threads.clone();
         (sample.voluntary_switches, sample.involuntary_switches) = (self.voluntary, self.involuntary);
         sample
@@ -198,7 +202,10 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
     use std::process::{Command, Stdio};
+
+    use rudy_units::Time;
 
     use super::*;
 
@@ -216,7 +223,7 @@ mod tests {
     #[test]
     fn connections_are_those_of_the_generator_whatever_the_number_of_descriptors() {
         for each in [0, 1, 2] {
-            let mut sampler = Sampler::new(Vec::new(), Idle::default(), Duration::ZERO);
+            let mut sampler = Sampler::new(Vec::new(), Memory::default(), &flood(Duration::ZERO));
             let started_s = sampler.begun_monotonic.as_secs_f64() + 0.5;
             sampler.samples = [0.25, 1.5, 4.5, 5.0]
                 .map(|t_s| {
@@ -233,12 +240,47 @@ mod tests {
         }
     }
 
+    /// A flood that holds its connections for this time.
+    fn flood(time: Duration) -> Kind {
+        Kind::Idle { connections: 10, ramp: Time(Duration::ZERO), time: Time(time) }
+    }
+
     #[test]
-    fn a_process_has_memory_before_the_workload() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let (private, counted) = idle_of(child.id()).unwrap();
-        assert!(private > 0 && counted > 0);
-        drop(child.stdin.take());
-        child.wait().unwrap();
+    fn pages_are_walked_with_the_first_connections_and_when_all_are_open() {
+        let seconds = |time| Time(Duration::from_secs(time));
+        let flood = Kind::Flood { connections: 1000, ramp: seconds(10), time: seconds(20) };
+        assert_eq!(walks(&flood), [Duration::from_secs(1), Duration::from_secs(29)]);
+        let sequence = Kind::Sequence { requests: 10, keeps_alive: true };
+        assert!(walks(&sequence).is_empty(), "its end is unknown");
+    }
+
+    /// A prefork server that forks under the workload shares its memory with its children.
+    #[test]
+    fn memory_that_a_fork_shares_counts_once_when_all_connections_are_open() {
+        let script =
+            "x=$(head -c 20000000 /dev/zero | tr '\\0' x); echo ready; read _; (echo forked; read _); true";
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("ready"));
+        let memory = Memory::read(&[]);
+        let idle = memory.last.exact_bytes;
+        let mut sampler = Sampler::new(Vec::new(), memory, &flood(INTERVAL));
+        shell.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        assert_eq!(lines.next().as_deref(), Some("forked"));
+        assert!(sampler.poll());
+        let (samples, problem) = sampler.samples(None);
+        assert_eq!(problem, None);
+        // A shell has less than a megabyte of its own.
+        assert!(
+            idle >= 20_000_000 && samples[0].private_bytes.abs_diff(idle) < 2_000_000,
+            "{idle} {samples:?}"
+        );
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 }

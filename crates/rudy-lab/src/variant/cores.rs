@@ -11,12 +11,16 @@ pub(crate) struct Cores {
     pub(crate) servers: Vec<usize>,
     /// Of the load generator.
     pub(crate) generator: Vec<usize>,
+    /// Whether both are hardware threads of the same physical core, which compete for it.
+    pub(crate) share_a_core: bool,
 }
 
 impl Cores {
-    /// The first half for the servers, the other half for the load generator. A single core cannot be separated.
+    /// The first half of the physical cores for the servers, the other half for the load generator. Their numbers say nothing: Linux
+    /// often numbers all cores first, and then their second hardware threads. The threads of a single core are separated, for want
+    /// of better; a single thread cannot be.
     pub(crate) fn separate() -> io::Result<Self> {
-        Ok(Self::halves(&listed(&sched_getaffinity(None)?)))
+        Ok(Self::halves(&listed(&sched_getaffinity(None)?), rudy_observe::thread_siblings))
     }
 
     /// The cores that a plan gives explicitly, or else these.
@@ -24,12 +28,27 @@ impl Cores {
         if given.is_empty() { otherwise } else { given }
     }
 
-    fn halves(cores: &[usize]) -> Self {
-        if cores.len() < 2 {
+    /// `siblings` names the hardware threads of the core of one of them: the same for all of a core, or `None` if it is unknown.
+    fn halves(cores: &[usize], siblings: impl Fn(usize) -> Option<String>) -> Self {
+        let mut physical: Vec<(Option<String>, Vec<usize>)> = Vec::new();
+        for &core in cores {
+            let name = siblings(core);
+            match physical.iter_mut().find(|(other, _)| name.is_some() && *other == name) {
+                Some((_, threads)) => threads.push(core),
+                None => physical.push((name, vec![core])),
+            }
+        }
+        let share_a_core = physical.len() == 1 && cores.len() > 1;
+        if share_a_core {
+            physical = cores.iter().map(|core| (None, vec![*core])).collect();
+        }
+        if physical.len() < 2 {
             return Self::default();
         }
-        let (servers, generator) = cores.split_at(cores.len() / 2);
-        Self { servers: servers.to_vec(), generator: generator.to_vec() }
+        let generator = physical.split_off(physical.len() / 2);
+        let [servers, generator] =
+            [physical, generator].map(|side| side.into_iter().flat_map(|(_, threads)| threads).collect());
+        Self { servers, generator, share_a_core }
     }
 }
 
@@ -80,15 +99,34 @@ mod tests {
         }
     }
 
+    /// The halves of this number of processors, whose siblings have the same number in `core`.
+    fn halves(processors: usize, core: impl Fn(usize) -> usize) -> (Vec<usize>, Vec<usize>, bool) {
+        let siblings = |processor| Some(core(processor).to_string());
+        let Cores { servers, generator, share_a_core } =
+            Cores::halves(&(0..processors).collect::<Vec<_>>(), siblings);
+        (servers, generator, share_a_core)
+    }
+
     #[test]
-    fn servers_and_generator_have_half_of_the_cores_each() {
-        let halves = |cores: &[usize]| {
-            let Cores { servers, generator } = Cores::halves(cores);
-            (servers, generator)
-        };
-        assert_eq!(halves(&[3]), (vec![], vec![]));
-        assert_eq!(halves(&[0, 5]), (vec![0], vec![5]));
-        let (servers, generator) = halves(&(0..16).collect::<Vec<_>>());
-        assert_eq!((servers, generator), ((0..8).collect(), (8..16).collect()));
+    fn hardware_threads_of_a_core_are_on_the_same_side_however_they_are_numbered() {
+        // Four cores: their second threads follow all first ones, or each follows its first.
+        assert_eq!(halves(8, |processor| processor % 4), (vec![0, 4, 1, 5], vec![2, 6, 3, 7], false));
+        assert_eq!(halves(8, |processor| processor / 2), (vec![0, 1, 2, 3], vec![4, 5, 6, 7], false));
+        // Without second threads, and an odd number.
+        assert_eq!(halves(3, |processor| processor), (vec![0], vec![1, 2], false));
+        // Two with second threads, and two without.
+        assert_eq!(
+            halves(6, |processor| [0, 0, 1, 1, 2, 3][processor]),
+            (vec![0, 1, 2, 3], vec![4, 5], false)
+        );
+    }
+
+    #[test]
+    fn the_threads_of_a_single_core_are_separated_and_known_to_share_it() {
+        assert_eq!(halves(2, |_| 0), (vec![0], vec![1], true));
+        assert_eq!(halves(1, |_| 0), (vec![], vec![], false));
+        // A kernel without topology.
+        let Cores { servers, generator, share_a_core } = Cores::halves(&[3, 5], |_| None);
+        assert_eq!((servers, generator, share_a_core), (vec![3], vec![5], false));
     }
 }

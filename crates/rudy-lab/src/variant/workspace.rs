@@ -70,9 +70,13 @@ impl<'a> Workspace<'a> {
 
     /// The URL of the variant, to which the path of a workload is appended.
     pub(crate) fn url(&self) -> String {
-        let own = self.variant.url.as_deref().unwrap_or("http://127.0.0.1:{port}");
+        self.fill(self.variant.url.as_deref().unwrap_or("http://127.0.0.1:{port}"))
+    }
+
+    /// A text of the workload without placeholders.
+    pub(crate) fn fill(&self, text: &str) -> String {
         let (config, no_pids) = (self.folder().join("config"), BTreeMap::new());
-        self.placeholders(None, &config, &no_pids).fill(own)
+        self.placeholders(None, &config, &no_pids).fill(text)
     }
 
     /// The command of a program without placeholders; writes its configuration. `pids` are those of the

@@ -5,18 +5,20 @@ mod flood;
 mod max_rate;
 pub(crate) mod output_format;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rudy_experiment::plan::{Kind, TlsUse, Workload};
+use rudy_load::bench::LOAD_STARTS;
 use rudy_units::Time;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::variant::{POLL, on_cores, wait_until};
+use crate::variant::{POLL, Workspace, on_cores, wait_until};
 use rudy_request::Interrupt;
 
 pub(crate) use self::bench::{Measurement, intervals};
@@ -49,17 +51,20 @@ pub(crate) struct Generator {
     child: Child,
     stdout: JoinHandle<Vec<u8>>,
     stderr: JoinHandle<Vec<u8>>,
+    /// Receives a message when its connections are open and its requests follow.
+    starts: Receiver<()>,
     until: Instant,
 }
 
 /// The command of a workload. A bench has no warm-up of its own: a separate command precedes it, so that CPU time
-/// and requests refer to the same time. The path of the workload is appended to `url`.
+/// and requests refer to the same time. The path of the workload is appended to the URL of the variant.
 pub(crate) fn command(
     workload: &Workload,
-    url: &str,
+    workspace: &Workspace<'_>,
     time: Option<Time>,
     rows: Option<&Path>,
 ) -> Vec<String> {
+    let url = workspace.url();
     let rudy = std::env::current_exe().unwrap_or_else(|_| "rudy".into());
     let mut command = vec![rudy.to_string_lossy().into_owned()];
     match &workload.kind {
@@ -74,7 +79,8 @@ pub(crate) fn command(
         }
         kind => command.extend(bench::arguments(kind, time, rows)),
     }
-    command.extend(tls_arguments(workload, url));
+    command.extend(tls_arguments(workload, &url));
+    command.extend(workload.arguments.iter().map(|argument| workspace.fill(argument)));
     for field in &workload.headers {
         command.extend(["-H".to_owned(), field.clone()]);
     }
@@ -109,22 +115,30 @@ impl Generator {
         process.process_group(0);
         let mut child = on_cores(cores, || process.spawn())
             .map_err(|error| format!("cannot start {:?}: {error}", command[0]))?;
-        let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
-        Ok(Self { child, stdout, stderr, until: Instant::now() + bound(&workload.kind) })
+        let (sender, starts) = channel();
+        let stdout = read(child.stdout.take(), |_| {});
+        let stderr = read(child.stderr.take(), move |line| {
+            if line.trim_ascii_end() == LOAD_STARTS.as_bytes() {
+                // The lab may have given up.
+                let _ = sender.send(());
+            }
+        });
+        Ok(Self { child, stdout, stderr, starts, until: Instant::now() + bound(&workload.kind) })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the end of the workload. Calls `look` repeatedly; its return value ends the workload with that
-    /// reason.
+    /// Waits for the end of the workload. Calls `poll` repeatedly, and once with `true` when the connections are open and the requests
+    /// follow; its return value ends the workload with that reason.
     pub(crate) fn wait(
         mut self,
         workload: &Workload,
         interrupt: &Interrupt,
-        mut poll: impl FnMut() -> Option<String>,
+        mut poll: impl FnMut(bool) -> Option<String>,
     ) -> Ended {
+        let mut has_started = false;
         let status = loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => break status,
@@ -135,13 +149,21 @@ impl Generator {
                 self.end();
                 return Ended::Interrupted;
             }
-            if let Some(why) = poll() {
+            if let Some(why) = poll(has_started) {
                 return self.give_up(why);
             }
             if Instant::now() > self.until {
                 return self.give_up("the workload did not end in time".to_owned());
             }
-            thread::sleep(POLL);
+            has_started = match self.starts.recv_timeout(POLL) {
+                Ok(()) => true,
+                Err(RecvTimeoutError::Timeout) => false,
+                // It has closed its output, and ends soon.
+                Err(RecvTimeoutError::Disconnected) => {
+                    thread::sleep(POLL);
+                    false
+                }
+            };
         };
         self.report(workload, status)
     }
@@ -200,15 +222,48 @@ fn bound(kind: &Kind) -> Duration {
         }
 }
 
-fn read(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+/// Reads all output, and passes each line on at once.
+fn read(
+    pipe: Option<impl Read + Send + 'static>,
+    mut line: impl FnMut(&[u8]) + Send + 'static,
+) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut all = Vec::new();
+        let Some(mut pipe) = pipe.map(BufReader::new) else { return all };
+        let mut start = 0;
         // Ignore read errors and use the data so far.
-        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut all));
+        while pipe.read_until(b'\n', &mut all).is_ok_and(|length| length > 0) {
+            line(&all[start..]);
+            start = all.len();
+        }
         all
     })
 }
 
 fn joined(thread: JoinHandle<Vec<u8>>) -> String {
     String::from_utf8_lossy(&thread.join().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use rudy_experiment::plan::parse;
+
+    use super::*;
+    use crate::folders::Folders;
+
+    #[test]
+    fn arguments_of_a_workload_are_those_of_the_generator_before_its_url() {
+        let plan = "[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n[[workload]]\nname = \"w\"\nkind = \"bench\"\npath = \"/up\"\n\
+                    arguments = [\"-m\", \"POST\", \"-b\", \"@{folder}/a\", \"http://127.0.0.1:{port}/b\"]\n";
+        let plan = parse(plan, "w", None).unwrap();
+        let folders = Folders::make(&plan).unwrap();
+        let (variant, workload) = (&plan.variants[0], &plan.workloads[0]);
+        let workspace = Workspace::new(variant, workload, &folders).unwrap();
+        let command = command(workload, &workspace, None, None);
+        let (port, folder) = (workspace.address(None).port(), folders.files().display());
+        let expected = ["-m", "POST", "-b", &format!("@{folder}/a"), &format!("http://127.0.0.1:{port}/b")];
+        let end = command.len() - 1;
+        assert_eq!(command[end - expected.len()..end], expected);
+        assert_eq!(command[end], format!("http://127.0.0.1:{port}/up"));
+    }
 }

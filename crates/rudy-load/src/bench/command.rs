@@ -64,10 +64,16 @@ pub fn bench(options: &Options) -> Exit {
 fn exit_code(run: &Run, objective: Option<&Slo>) -> Exit {
     let recorder = &run.outcome.recorder;
     let evaluations = objective.map(|slo| slo.evaluate(&recorder.latency, run.success_rate()));
-    let missed: Vec<_> =
-        evaluations.iter().flatten().filter(|term| !term.passes()).map(ToString::to_string).collect();
+    let missed: Vec<_> = evaluations.iter().flatten().filter(|term| !term.passes()).collect();
     if !missed.is_empty() {
-        return report_error(Exit::NotMet, &format!("the objective was not met: {}", missed.join(", ")));
+        let is_open = missed.iter().all(|term| term.has_too_few_requests());
+        let what = if is_open {
+            "the run does not show that the objective is met"
+        } else {
+            "the objective was not met"
+        };
+        let terms: Vec<_> = missed.iter().map(ToString::to_string).collect();
+        return report_error(Exit::NotMet, &format!("{what}: {}", terms.join(", ")));
     }
     if recorder.succeeded == 0 {
         return report_error(Exit::CannotRun, "no request succeeded");

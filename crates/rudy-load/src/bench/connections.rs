@@ -11,18 +11,19 @@ use bytes::BytesMut;
 use rudy_http::Limits;
 use rudy_request::{Connection, DriveStatus, Failure, Protocols};
 
-use super::exchange::{Exchange, ExchangeObserver, SentRequest};
-use super::plan::{Pace, Plan};
+use super::exchange::{ExchangeObserver, SentRequest};
+use super::plan::Plan;
 use super::recorder::Recorder;
 use super::request_schedule::{Next, RequestSchedule};
 use super::run::RunControl;
+use super::slots::{Slot, Slots};
 use crate::Mix;
 use crate::poller::Poller;
 
 /// Size of the read buffer. With the larger bodies that fill it, copying dominates.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// Delay before the first retry of a failed connection attempt. It doubles with each failure.
+/// Delay before the first retry of a failed connection attempt in a closed loop. It doubles with each failure.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
 
 /// Maximum delay before a retry.
@@ -31,25 +32,6 @@ const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 /// Bounds of the time between checks for timeouts, which is a tenth of the timeout.
 const SWEEP_INTERVAL_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
-/// The slot of one connection.
-#[derive(Debug, Default)]
-pub(super) struct Slot {
-    pub(super) connection: Option<Connection>,
-    /// The number of connections that this slot has had, so that events of earlier ones can be ignored.
-    generation: u32,
-    pub(super) exchange: Exchange,
-    /// The number of requests sent on this connection.
-    pub(super) sent: u32,
-    /// HTTP/2: the number of streams opened on this connection.
-    pub(super) opened_streams: u32,
-    /// HTTP/2: the number of concurrent streams that the server allows, also on the next connection.
-    pub(super) allowed_streams: Option<u32>,
-    /// The number of consecutive failed connection attempts.
-    failed_attempts: u32,
-    /// Whether the slot waits for a request.
-    is_idle: bool,
-}
-
 /// The connections of one thread, and the requests in flight on them.
 pub(super) struct Connections<'p> {
     pub(super) plan: &'p Plan,
@@ -57,9 +39,7 @@ pub(super) struct Connections<'p> {
     pub(super) mix: Mix,
     poller: Poller,
     limits: Limits,
-    pub(super) slots: Vec<Slot>,
-    /// Slots that wait for a request, the one that has waited longest first.
-    idle: VecDeque<u32>,
+    pub(super) slots: Slots,
     /// Slots that can continue without an event of the kernel.
     pub(super) runnable: VecDeque<u32>,
     /// The slots whose connection attempt failed, by the time of the next attempt.
@@ -80,12 +60,16 @@ pub(super) struct Connections<'p> {
     pub(super) in_flight: usize,
     /// The end of the warm-up. Only requests that are due from then on are counted.
     pub(super) measurement_start: Instant,
+    /// The end of the run; `None` while requests are sent after it.
+    pub(super) end: Option<Instant>,
 }
 
 impl<'p> Connections<'p> {
     pub(super) fn new(plan: &'p Plan, thread_index: u32, control: &'p RunControl) -> io::Result<Self> {
-        let (threads, connections) = (plan.threads.get(), plan.connections.get());
-        let count = connections / threads + u32::from(thread_index < connections % threads);
+        let threads = plan.threads.get();
+        let part = |total: u32| total / threads + u32::from(thread_index < total % threads);
+        let count = part(plan.connections.get());
+        let max = if plan.is_open_loop() { part(plan.connections_max.get()).max(count) } else { count };
         let now = Instant::now();
         let shortest = plan.deadline.map_or(plan.timeout, |deadline| deadline.min(plan.timeout));
         Ok(Self {
@@ -94,8 +78,7 @@ impl<'p> Connections<'p> {
             mix: plan.mix.deep_clone(),
             poller: Poller::new()?,
             limits: Limits::for_responses(),
-            slots: (0..count).map(|_| Slot::default()).collect(),
-            idle: VecDeque::new(),
+            slots: Slots::new(count, max),
             runnable: VecDeque::new(),
             retries: BinaryHeap::new(),
             scratch: vec![0; SCRATCH_BYTES].into(),
@@ -108,20 +91,7 @@ impl<'p> Connections<'p> {
             recorder: Box::default(),
             in_flight: 0,
             measurement_start: now,
-        })
-    }
-
-    /// The number of connections of this thread.
-    pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
-    }
-
-    /// Whether every connection is open or has failed.
-    pub(super) fn all_connected_or_failed(&self) -> bool {
-        self.slots.iter().all(|slot| match &slot.connection {
-            Some(connection) => connection.is_ready(),
-            // An idle slot has been connected, and the server has ended the connection since.
-            None => slot.failed_attempts > 0 || slot.is_idle,
+            end: None,
         })
     }
 
@@ -129,20 +99,16 @@ impl<'p> Connections<'p> {
     pub(super) fn mark_all_idle(&mut self) -> Result<(), String> {
         // Failed connections are retried when there is a request for them.
         self.retries.clear();
-        for index in 0..self.count() {
-            self.mark_idle(index);
+        for index in 0..self.slots.count() {
+            self.slots.mark_idle(index);
         }
         self.connect_error.take().map_or(Ok(()), Err)
-    }
-
-    pub(super) fn has_idle(&self) -> bool {
-        !self.idle.is_empty()
     }
 
     /// Starts the connection of a slot.
     pub(super) fn open(&mut self, index: u32, now: Instant) {
         let source = self.source(index);
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[index];
         slot.generation = slot.generation.wrapping_add(1);
         slot.exchange.connect_phase_start = Some(now);
         let token = u64::from(slot.generation) << 32 | u64::from(index);
@@ -187,8 +153,8 @@ impl<'p> Connections<'p> {
             return;
         }
         let now = Instant::now();
-        for index in 0..self.count() {
-            let connection = self.slots[index as usize].connection.as_mut();
+        for index in 0..self.slots.count() {
+            let connection = self.slots[index].connection.as_mut();
             if connection.and_then(Connection::due).is_some_and(|due| due <= now) {
                 self.runnable.push_back(index);
             }
@@ -201,17 +167,16 @@ impl<'p> Connections<'p> {
         // The lower half of the token is the slot, the upper half the generation.
         #[expect(clippy::cast_possible_truncation, reason = "the halves of a token")]
         let (index, generation) = (ready.token as u32, (ready.token >> 32) as u32);
-        if self.slots[index as usize].generation == generation {
+        if self.slots[index].generation == generation {
             self.drive(index, ready.has_hung_up);
         }
     }
 
     /// Sends a request on the connection that has waited longest, or several if it may pipeline.
     pub(super) fn assign(&mut self, due: Instant, now: Instant, schedule: &mut RequestSchedule) {
-        let Some(index) = self.idle.pop_front() else { return };
+        let Some(index) = self.slots.take_idle() else { return };
         let limit = self.free_capacity(index);
-        let slot = &mut self.slots[index as usize];
-        slot.is_idle = false;
+        let slot = &mut self.slots[index];
         self.requests.clear();
         let mut next = Next::Due(due);
         while let Next::Due(due) = next
@@ -225,9 +190,6 @@ impl<'p> Connections<'p> {
             if due >= self.measurement_start {
                 self.recorder.sent += 1;
                 self.recorder.sent_after_end += u64::from(schedule.has_ended(now));
-                if self.plan.pace != Pace::Closed {
-                    self.recorder.schedule_delay.record(now.saturating_duration_since(due));
-                }
             }
             next = schedule.peek(now);
         }
@@ -240,7 +202,7 @@ impl<'p> Connections<'p> {
         self.send(index);
         // Put the slot back if it has room for more requests that are not due yet.
         if self.free_capacity(index) > 0 && self.plan.in_flight_per_connection.get() > 1 {
-            self.mark_idle(index);
+            self.slots.mark_idle(index);
         }
     }
 
@@ -253,8 +215,8 @@ impl<'p> Connections<'p> {
 
     /// Fails all requests in flight with a timeout.
     pub(super) fn fail_in_flight(&mut self, now: Instant) {
-        for index in 0..self.count() {
-            if self.slots[index as usize].exchange.len() > 0 {
+        for index in 0..self.slots.count() {
+            if self.slots[index].exchange.len() > 0 {
                 self.fail(index, &Failure::Timeout, now);
             }
         }
@@ -266,14 +228,14 @@ impl<'p> Connections<'p> {
             && when <= now
         {
             self.retries.pop();
-            self.mark_idle(index);
+            self.slots.mark_idle(index);
         }
         if now < self.next_sweep {
             return;
         }
         self.next_sweep = now + self.sweep_interval;
-        for index in 0..self.count() {
-            if let Some(failure) = self.timeout_failure(&self.slots[index as usize], now)
+        for index in 0..self.slots.count() {
+            if let Some(failure) = self.timeout_failure(&self.slots[index], now)
                 && !self.cancel_overdue(index, &failure, now)
             {
                 self.fail(index, &failure, now);
@@ -297,7 +259,7 @@ impl<'p> Connections<'p> {
         if self.plan.protocols.may_have_streams() {
             return self.send_streams(index, None);
         }
-        let Some(connection) = &mut self.slots[index as usize].connection else { return };
+        let Some(connection) = &mut self.slots[index].connection else { return };
         if let [number] = self.requests[..] {
             let request = self.mix.get(number);
             connection.send(&request.bytes, [request.info]);
@@ -316,7 +278,7 @@ impl<'p> Connections<'p> {
 
     /// The number of further requests that can be sent on the connection of a slot, or on its replacement.
     pub(super) fn free_capacity(&self, index: u32) -> usize {
-        let slot = &self.slots[index as usize];
+        let slot = &self.slots[index];
         let mut maximum = self.plan.in_flight_per_connection.get();
         if self.plan.protocols.may_have_streams() {
             // A connection that ends gets no further requests, and is replaced after its responses.
@@ -339,17 +301,9 @@ impl<'p> Connections<'p> {
         }
     }
 
-    pub(super) fn mark_idle(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        if !slot.is_idle {
-            slot.is_idle = true;
-            self.idle.push_back(index);
-        }
-    }
-
     /// Drives the connection of a slot and handles the result.
     fn drive(&mut self, index: u32, has_hung_up: bool) {
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[index];
         let Some(connection) = &mut slot.connection else { return };
         let was_open = connection.is_open();
         let mut observer = ExchangeObserver {
@@ -358,9 +312,10 @@ impl<'p> Connections<'p> {
             expected: &self.plan.expected,
             first_responses: &mut self.first_responses,
             measurement_start: self.measurement_start,
+            end: self.end,
             ended: 0,
             current: None,
-            is_open_loop: self.plan.pace != Pace::Closed,
+            is_open_loop: self.plan.is_open_loop(),
         };
         let security = self.plan.security.as_ref();
         let driven = connection.drive(security, &self.limits, has_hung_up, &mut self.scratch, &mut observer);
@@ -378,7 +333,7 @@ impl<'p> Connections<'p> {
             Ok(DriveStatus::Closed) => {
                 self.recorder.closed_by_server += u64::from(ended == 0);
                 self.close(index);
-                self.mark_idle(index);
+                self.slots.mark_idle(index);
             }
             Ok(status) => {
                 if status == DriveStatus::Yielded {
@@ -393,38 +348,49 @@ impl<'p> Connections<'p> {
 
     /// Handles the end of responses: marks the slot as idle if its connection can be used again, or closes it.
     fn handle_responses(&mut self, index: u32) {
-        let slot = &self.slots[index as usize];
+        let slot = &self.slots[index];
         let has_in_flight = !slot.exchange.in_flight.is_empty();
         let can_send =
             slot.connection.as_ref().is_some_and(Connection::can_be_reused) && self.free_capacity(index) > 0;
         if !has_in_flight && !can_send {
             self.close(index);
-            self.mark_idle(index);
+            self.slots.mark_idle(index);
         } else if self.free_capacity(index) > 0 {
-            self.mark_idle(index);
+            self.slots.mark_idle(index);
         }
     }
 
-    /// Fails all requests in flight on a connection and closes it. Schedules a retry if connecting failed.
+    /// Fails all requests in flight on a connection and closes it. If connecting failed, a closed loop retries later. In an open
+    /// loop, each due request may try: it has a rate already, and a request that waited for the retry of another one would
+    /// have the latency of the generator, or succeed where that of an independent user fails.
     pub(super) fn fail(&mut self, index: u32, failure: &Failure, now: Instant) {
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[index];
         self.in_flight -= slot.exchange.len();
-        slot.exchange.fail(failure, self.measurement_start, now, &mut self.recorder);
+        slot.exchange.fail(
+            failure,
+            self.measurement_start,
+            now,
+            self.plan.is_open_loop(),
+            &mut self.recorder,
+        );
         let was_ready = slot.connection.as_ref().is_some_and(Connection::is_ready);
         self.close(index);
         let has_connected = was_ready || !self.plan.protocols.may_have_streams();
         if has_connected && !matches!(failure, Failure::Connect(_) | Failure::Tls(_)) {
-            return self.mark_idle(index);
+            return self.slots.mark_idle(index);
         }
         self.connect_error = Some(failure.to_string());
-        let slot = &mut self.slots[index as usize];
+        if self.plan.is_open_loop() {
+            return self.slots.mark_idle(index);
+        }
+        let slot = &mut self.slots[index];
         let wait = RETRY_DELAY_MIN.saturating_mul(1 << slot.failed_attempts.min(16)).min(RETRY_DELAY_MAX);
         slot.failed_attempts += 1;
         self.retries.push(Reverse((now + wait, index)));
     }
 
     pub(super) fn close(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[index];
         (slot.sent, slot.opened_streams) = (0, 0);
         if let Some(connection) = slot.connection.take() {
             if connection.is_open() {

@@ -26,6 +26,22 @@ pub(super) struct SentRequest {
     pub(super) repeats: u8,
 }
 
+impl SentRequest {
+    /// Records that it had no response. One that waited for a connection which failed was not sent, and has no schedule delay.
+    pub(super) fn record_failure(
+        &self,
+        failure: &Failure,
+        now: Instant,
+        is_open_loop: bool,
+        recorder: &mut Recorder,
+    ) {
+        if is_open_loop && !matches!(failure, Failure::Connect(_) | Failure::Tls(_)) {
+            recorder.schedule_delay.record(self.sent_at.saturating_duration_since(self.due));
+        }
+        recorder.record_failure(failure, now.saturating_duration_since(self.due));
+    }
+}
+
 /// A request in flight on a stream of HTTP/2, and its response.
 #[derive(Debug)]
 struct Stream {
@@ -119,12 +135,13 @@ impl Exchange {
         failure: &Failure,
         measurement_start: Instant,
         now: Instant,
+        is_open_loop: bool,
         recorder: &mut Recorder,
     ) {
         let on_streams = self.streams.drain(..).map(|stream| stream.sent);
         for sent in self.in_flight.drain(..).chain(on_streams) {
             if sent.due >= measurement_start {
-                recorder.record_failure(failure, now.saturating_duration_since(sent.due));
+                sent.record_failure(failure, now, is_open_loop, recorder);
             } else {
                 recorder.warmup_spillover += now.saturating_duration_since(measurement_start);
             }
@@ -143,6 +160,8 @@ pub(super) struct ExchangeObserver<'a> {
     pub(super) first_responses: &'a mut [Option<u64>],
     /// The end of the warm-up. Requests that were due before it are not recorded.
     pub(super) measurement_start: Instant,
+    /// The end of the run; `None` while requests are sent after it.
+    pub(super) end: Option<Instant>,
     /// The number of requests that have ended since the creation of the observer.
     pub(super) ended: usize,
     /// The index of the current stream of HTTP/2.
@@ -180,15 +199,16 @@ impl Observer for ExchangeObserver<'_> {
     }
 
     fn received(&mut self, bytes: usize, now: Instant) {
-        if now >= self.measurement_start {
-            self.recorder.received_bytes += bytes as u64;
-        }
+        self.received_frames(bytes, now);
         self.exchange.first_byte.get_or_insert(now);
     }
 
     fn received_frames(&mut self, bytes: usize, now: Instant) {
         if now >= self.measurement_start {
             self.recorder.received_bytes += bytes as u64;
+        }
+        if self.end.is_some_and(|end| now >= end) {
+            self.recorder.received_bytes_after_end += bytes as u64;
         }
     }
 
@@ -210,7 +230,7 @@ impl Observer for ExchangeObserver<'_> {
         }
         self.ended += 1;
         if sent.due >= self.measurement_start {
-            self.recorder.record_failure(&failure, now.saturating_duration_since(sent.due));
+            sent.record_failure(&failure, now, self.is_open_loop, self.recorder);
         }
     }
 
@@ -309,6 +329,7 @@ impl ExchangeObserver<'_> {
         recorder.first_byte.record(first_byte.saturating_duration_since(sent.sent_at));
         if self.is_open_loop {
             recorder.service.record(now.saturating_duration_since(sent.sent_at));
+            recorder.schedule_delay.record(sent.sent_at.saturating_duration_since(sent.due));
         }
     }
 }

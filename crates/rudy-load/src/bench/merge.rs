@@ -132,6 +132,7 @@ fn common_config(config: &Config) -> Config {
     Config {
         remote: String::new(),
         connections: 0,
+        connections_max: None,
         threads: 0,
         requests: config.requests.map(|_| 0),
         share,
@@ -186,13 +187,17 @@ fn merge_runs(shares: impl Iterator<Item = Run>) -> Option<Run> {
     shares
         .reduce(|mut total, share| {
             let Run { config, outcome } = share;
+            let max = total.config.max_connections() + config.max_connections();
             total.config.connections += config.connections;
+            total.config.connections_max = Some(max).filter(|max| *max > total.config.connections);
             total.config.threads += config.threads;
             total.config.requests = total.config.requests.zip(config.requests).map(|(a, b)| a + b);
             total.outcome.recorder.merge(&outcome.recorder);
             total.outcome.duration = total.outcome.duration.max(outcome.duration);
             total.outcome.in_flight_at_end += outcome.in_flight_at_end;
             total.outcome.threads.extend(outcome.threads);
+            let relays = [total.outcome.relay, outcome.relay].into_iter().flatten();
+            total.outcome.relay = relays.max_by(|a, b| a.cpu_share().total_cmp(&b.cpu_share()));
             total.outcome.is_interrupted |= outcome.is_interrupted;
             total
         })
@@ -239,6 +244,7 @@ mod tests {
             duration: Duration::from_secs(1),
             in_flight_at_end: 0,
             threads: vec![idle],
+            relay: None,
             is_interrupted: false,
         };
         Run { config: serde_json::from_value(config).unwrap(), outcome }

@@ -138,6 +138,8 @@ impl std::str::FromStr for ArrivalsName {
 pub struct ConnectionOptions {
     /// The total number; `None` is 64, or the number of requests if lower.
     pub connections: Option<NonZeroU32>,
+    /// The number up to which an open loop opens further ones; `None` is `connections`, or the default without it.
+    pub connections_max: Option<NonZeroU32>,
     /// The number of generator threads; `None` is half of the cores.
     pub threads: Option<NonZeroU32>,
     /// Whether to open a connection for each request.

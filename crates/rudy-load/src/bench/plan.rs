@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rudy_request::{Protocols, Remote, Security};
+use rudy_request::{Protocols, Relay, Remote, Security};
 use rudy_stats::schedule::{Arrivals, Due, Profile, Schedule, Share};
 
 use crate::Mix;
@@ -22,6 +22,8 @@ pub struct Plan {
     pub mix: Arc<Mix>,
     /// The total number of connections.
     pub connections: NonZeroU32,
+    /// The number up to which an open loop opens further connections: one whenever a request is due and all are busy.
+    pub connections_max: NonZeroU32,
     /// The number of generator threads.
     pub threads: NonZeroU32,
     /// The load model: a closed or an open loop.
@@ -50,6 +52,8 @@ pub struct Plan {
     pub sources: Arc<[IpAddr]>,
     /// The expected responses, in addition to the status.
     pub expected: Arc<Expected>,
+    /// The relay to the server, if a longer path is simulated. It ends with the last plan.
+    pub relay: Option<Arc<Relay>>,
     /// The length of the intervals that a [`Watch`](super::Watch) receives.
     pub interval: Duration,
 }
@@ -70,11 +74,16 @@ impl Plan {
     /// The descriptors and ports that the plan needs.
     pub(crate) fn requirements(&self) -> Requirements<'_> {
         Requirements {
-            connections: self.connections,
+            connections: self.connections_max,
             threads: self.threads,
             remote: &self.remote,
             sources: self.sources.len(),
         }
+    }
+
+    /// Whether requests have due times.
+    pub(super) fn is_open_loop(&self) -> bool {
+        self.pace != Pace::Closed
     }
 
     /// Whether each request opens a connection, so that none is opened in advance.

@@ -27,6 +27,9 @@ const DEFAULT_WARM_UP: Duration = Duration::from_secs(1);
 /// Default number of connections.
 const DEFAULT_CONNECTIONS: NonZeroU32 = NonZeroU32::new(64).expect("not 0");
 
+/// Default maximum number of connections of an open loop. At 1,000 requests per second, they carry responses that take 4 s.
+const DEFAULT_CONNECTIONS_MAX: NonZeroU32 = NonZeroU32::new(4096).expect("not 0");
+
 /// Default number of new connections per second: 64 at once, 10,000 in two seconds. More could overflow the
 /// accept queue of the server (at most 4096 on Linux).
 const DEFAULT_CONNECT_RATE: f64 = 5000.0;
@@ -69,8 +72,6 @@ pub(super) struct Prepared {
     pub(super) sessions: Sessions,
     /// The round-trip time that the relay simulates.
     pub(super) round_trip: Option<Duration>,
-    /// The relay to the server, which ends when this is dropped.
-    pub(super) _relay: Option<Arc<Relay>>,
 }
 
 /// Validates the options, reads the files, and looks up the server.
@@ -79,9 +80,13 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
     check_objective(options)?;
     let (until, warm_up) = until(&options.pace)?;
     let pace = pace(&options.pace, until)?;
-    let (connections, until) = match (connections(&options.connections, &options.pace)?, options.split) {
-        (total, Some(split)) => (split.connections(total)?, split.until(until)),
-        (total, None) => (total, until),
+    let connections = connections(&options.connections, &options.pace)?;
+    let connections_max = connections_max(options, connections)?;
+    let (connections, connections_max, until) = match options.split {
+        Some(split) => {
+            (split.connections(connections)?, split.connections(connections_max)?, split.until(until))
+        }
+        None => (connections, connections_max, until),
     };
     let closes_connections = requests_per_connection(&options.connections) == Some(NonZeroU32::MIN);
     let Requests { mix, url, urls } =
@@ -100,6 +105,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         protocols,
         mix: Arc::new(mix),
         connections,
+        connections_max,
         threads: threads(options.connections.threads, connections)?,
         pace,
         share: options.split.map_or(Share::WHOLE, Split::share),
@@ -113,6 +119,7 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         connect_rate: options.split.map_or(connect_rate, |split| split.rate(connect_rate)),
         sources: options.connections.sources.map(Sources::addresses).unwrap_or_default().into(),
         expected: Arc::new(expected),
+        relay: route.relay,
         interval: options.output.interval.unwrap_or(DEFAULT_INTERVAL),
     };
     descriptor_limit::check(plan.requirements())?;
@@ -125,7 +132,6 @@ pub(super) fn prepare(options: &Options) -> Result<Prepared, CommandError> {
         split: options.split,
         sessions: options.access.sessions,
         round_trip: options.access.round_trip,
-        _relay: route.relay,
     })
 }
 
@@ -264,6 +270,37 @@ fn connections(options: &ConnectionOptions, pace: &PaceOptions) -> Result<NonZer
         }
         (Some(connections), _) => Ok(connections),
         (None, max) => Ok(max.map_or(DEFAULT_CONNECTIONS, |max| max.min(DEFAULT_CONNECTIONS))),
+    }
+}
+
+/// The number up to which an open loop opens further connections. A number that was given is not exceeded.
+fn connections_max(options: &Options, connections: NonZeroU32) -> Result<NonZeroU32, CommandError> {
+    let (max, round_trip) = (options.connections.connections_max, options.access.round_trip);
+    let most = max.unwrap_or(connections).get();
+    if round_trip.is_some() && most > Relay::CONNECTIONS_MAX {
+        let max = Relay::CONNECTIONS_MAX;
+        return Err(format!(
+            "--round-trip carries at most {max} connections, and not {most}: use -c {max} or fewer"
+        )
+        .into());
+    }
+    match (max, options.pace.rate) {
+        (Some(_), None) => {
+            Err("--max-connections needs a rate (-R): without one, no request waits for a connection"
+                .to_owned()
+                .into())
+        }
+        (Some(max), _) if max < connections => Err(format!(
+            "--max-connections {max} is lower than the {connections} connections at the start (-c)"
+        )
+        .into()),
+        (Some(max), _) => Ok(max),
+        (None, Some(_)) if options.connections.connections.is_none() => {
+            let relayed = round_trip.map_or(u32::MAX, |_| Relay::CONNECTIONS_MAX);
+            let allowed = NonZeroU32::new(descriptor_limit::max_connections()?.min(relayed));
+            Ok(DEFAULT_CONNECTIONS_MAX.min(allowed.unwrap_or(NonZeroU32::MIN)).max(connections))
+        }
+        (None, _) => Ok(connections),
     }
 }
 

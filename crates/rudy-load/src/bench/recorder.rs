@@ -39,7 +39,8 @@ pub struct Recorder {
     /// Time of the TLS handshake, from TCP connected.
     #[serde(rename = "tls_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub tls: Histogram,
-    /// Schedule delay: from the due time to the send. Empty in a closed loop.
+    /// Schedule delay: from the due time to the send, which follows the connection if the request opened one. Empty in a closed
+    /// loop.
     #[serde(rename = "schedule_delay_histogram", default, skip_serializing_if = "Histogram::is_empty")]
     pub schedule_delay: Histogram,
     /// Latency of all complete responses, by status class.
@@ -57,12 +58,15 @@ pub struct Recorder {
     pub differing_responses: u64,
     /// Successful responses: a status below 400 and the expected body.
     pub succeeded: u64,
-    /// Requests that were sent.
+    /// Requests that were sent, or for which a connection was opened.
     pub sent: u64,
     /// Requests that were due before the end of the run and sent after it; included in `sent`.
     pub sent_after_end: u64,
     /// Bytes received after the warm-up, with the header.
     pub received_bytes: u64,
+    /// The part of it that was received after the end of the run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub received_bytes_after_end: u64,
     /// Bytes of bodies received after the warm-up.
     pub body_bytes: u64,
     /// Maximum number of requests in flight at once, on the thread with the most.
@@ -174,6 +178,7 @@ impl Default for Recorder {
             sent: 0,
             sent_after_end: 0,
             received_bytes: 0,
+            received_bytes_after_end: 0,
             body_bytes: 0,
             peak_in_flight: 0,
             opened: 0,
@@ -277,6 +282,7 @@ impl Recorder {
         self.sent += other.sent;
         self.sent_after_end += other.sent_after_end;
         self.received_bytes += other.received_bytes;
+        self.received_bytes_after_end += other.received_bytes_after_end;
         self.body_bytes += other.body_bytes;
         self.peak_in_flight = self.peak_in_flight.max(other.peak_in_flight);
         self.opened += other.opened;

@@ -83,6 +83,11 @@ impl RequestSchedule {
         self.taken - 1
     }
 
+    /// The end of a run that is limited by time.
+    pub(super) fn end(&self) -> Option<Instant> {
+        self.end
+    }
+
     /// Whether the run has ended, so that no more requests become due.
     pub(super) fn has_ended(&self, now: Instant) -> bool {
         self.end.is_some_and(|end| now >= end)

@@ -21,8 +21,9 @@ use super::worker;
 /// Time between calls of [`Watch::should_continue`] while no message arrives.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Time between the last connection and the first request, so that all threads are ready.
-const START_DELAY: Duration = Duration::from_millis(5);
+/// Time between the last connection and the first request, so that all threads are ready, and a lab has read the CPU time that the
+/// server has used for its connections.
+const START_DELAY: Duration = Duration::from_millis(20);
 
 /// Observes a run and can end it.
 pub trait Watch {
@@ -74,6 +75,9 @@ pub struct Outcome {
     pub in_flight_at_end: u64,
     /// CPU usage of each generator thread, over the whole run.
     pub threads: Vec<ThreadTime>,
+    /// CPU usage of the relay, if a longer path was simulated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<ThreadTime>,
     /// Whether the run was interrupted.
     pub is_interrupted: bool,
 }
@@ -236,6 +240,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Outcome, RunError> {
             total: Recorder::default(),
             running: plan.threads.get(),
             reported: 0,
+            relay_cpu_before: Duration::ZERO,
         };
         collector.collect()
     })
@@ -254,6 +259,8 @@ struct Collector<'a> {
     running: u32,
     /// Number of intervals that the watcher has received.
     reported: u32,
+    /// The CPU time of the relay before the first request.
+    relay_cpu_before: Duration,
 }
 
 impl Collector<'_> {
@@ -263,6 +270,7 @@ impl Collector<'_> {
             self.control.cancel();
             return Err(error);
         }
+        self.relay_cpu_before = self.relay_cpu();
         self.control.set_start(self.watch.start(Instant::now() + START_DELAY));
         let mut results = Vec::new();
         while results.len() < threads as usize {
@@ -276,6 +284,11 @@ impl Collector<'_> {
             }
         }
         Ok(self.outcome(&results))
+    }
+
+    /// The CPU time of the relay so far.
+    fn relay_cpu(&self) -> Duration {
+        self.plan.relay.as_ref().map_or(Duration::ZERO, |relay| relay.cpu())
     }
 
     /// Waits until all connections are open or have failed.
@@ -349,7 +362,11 @@ impl Collector<'_> {
         let duration = results.iter().map(|result| result.duration).max().unwrap_or_default();
         let reported = self.plan.interval.saturating_mul(self.reported);
         self.report(self.reported, duration.saturating_sub(reported), rest);
+        let wall = results.iter().map(|result| result.time.wall).max().unwrap_or_default();
+        let relay_cpu = self.relay_cpu().saturating_sub(self.relay_cpu_before);
+        let relay = self.plan.relay.as_ref();
         Outcome {
+            relay: relay.map(|_| ThreadTime { cpu: relay_cpu, wall, ..ThreadTime::default() }),
             duration,
             in_flight_at_end: results.iter().map(|result| result.in_flight_at_end).sum(),
             threads: results.iter().map(|result| result.time).collect(),

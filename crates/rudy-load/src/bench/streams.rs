@@ -10,7 +10,7 @@ impl Connections<'_> {
     /// Sends the requests that wait for a stream, as far as the server allows. `late` is the time, if they have waited since they
     /// were assigned.
     pub(super) fn send_streams(&mut self, index: u32, late: Option<Instant>) {
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[index];
         let Some(connection) = &mut slot.connection else { return };
         while let Some(sent) = slot.exchange.in_flight.front()
             && let Some(request) = &self.mix.request(sent.request).http2
@@ -28,7 +28,7 @@ impl Connections<'_> {
 
     /// Continues after the events of a connection: sends what waits, or replaces a connection that has ended.
     pub(super) fn handle_streams(&mut self, index: u32, status: DriveStatus) {
-        let slot = &mut self.slots[index as usize];
+        let slot = &mut self.slots[index];
         let Some(connection) = &slot.connection else { return };
         if let allowed @ Some(_) = connection.allowed_streams()
             && slot.allowed_streams != allowed
@@ -56,16 +56,16 @@ impl Connections<'_> {
             self.send_streams(index, Some(Instant::now()));
         }
         if self.free_capacity(index) > 0 {
-            self.mark_idle(index);
+            self.slots.mark_idle(index);
         }
     }
 
     /// Closes a connection, and opens another one for the requests that wait.
     fn replace(&mut self, index: u32) {
-        let (slot, now) = (&self.slots[index as usize], Instant::now());
+        let (slot, now) = (&self.slots[index], Instant::now());
         if slot.exchange.len() == 0 {
             self.close(index);
-            self.mark_idle(index);
+            self.slots.mark_idle(index);
         } else if slot.opened_streams == 0 {
             // A server that closes its connections at once would be asked forever.
             self.fail(index, &Failure::Closed(None), now);
@@ -77,7 +77,7 @@ impl Connections<'_> {
 
     /// Cancels the overdue requests of a connection that has others. Returns whether it has.
     pub(super) fn cancel_overdue(&mut self, index: u32, failure: &Failure, now: Instant) -> bool {
-        let (plan, slot) = (self.plan, &mut self.slots[index as usize]);
+        let (plan, slot) = (self.plan, &mut self.slots[index]);
         if !plan.protocols.may_have_streams() || matches!(failure, Failure::Connect(_)) {
             return false;
         }
@@ -90,7 +90,7 @@ impl Connections<'_> {
             }
             self.in_flight -= 1;
             if sent.due >= self.measurement_start {
-                self.recorder.record_failure(failure, now.saturating_duration_since(sent.due));
+                sent.record_failure(failure, now, plan.is_open_loop(), &mut self.recorder);
             }
         }
         if overdue.len() == count {
@@ -99,7 +99,7 @@ impl Connections<'_> {
             connection.flush();
         }
         if self.free_capacity(index) > 0 {
-            self.mark_idle(index);
+            self.slots.mark_idle(index);
         }
         true
     }

@@ -41,7 +41,7 @@ impl Worker<'_> {
     /// Opens all connections at the connect rate, and waits until each is open or has failed. The error is that of the
     /// last connection that failed.
     fn open_all(&mut self) -> Result<(), String> {
-        let count = self.connections.count();
+        let count = self.connections.slots.count();
         if self.plan.opens_for_each_request() {
             return self.connections.mark_all_idle();
         }
@@ -55,7 +55,7 @@ impl Worker<'_> {
                 self.connections.open(started, now);
                 started += 1;
             }
-            if started == count && self.connections.all_connected_or_failed() {
+            if started == count && self.connections.slots.all_connected_or_failed() {
                 break;
             }
             self.connections.sweep(now);
@@ -75,7 +75,7 @@ impl Worker<'_> {
         let measurement_start = self.connections.measurement_start;
         let mut next_report = measurement_start + self.plan.interval;
         let mut reports = 0;
-        let is_open_loop = self.plan.pace != Pace::Closed;
+        let is_open_loop = self.plan.is_open_loop();
         let mut clock = ThreadClock::new(self.plan, start);
         loop {
             let now = Instant::now();
@@ -151,11 +151,13 @@ impl Worker<'_> {
         loop {
             let now = Instant::now();
             let next = schedule.peek(now);
+            // An open loop that is late still sends after its end.
+            self.connections.end = schedule.end().filter(|end| now < *end || next == Next::Over);
             let Next::Due(due) = next else { return next };
             if self.plan.deadline.is_some_and(|deadline| now - due > deadline) {
                 schedule.take(now);
                 self.connections.record_unsent(&Failure::Deadline, due, now);
-            } else if self.connections.has_idle() {
+            } else if self.connections.slots.has_idle() {
                 self.connections.assign(due, now, schedule);
             } else {
                 return next;

@@ -3,17 +3,19 @@
 use std::fs;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rudy_command::{CommandError, Exit, print_line, write_output};
 use rudy_observe::Process;
 use rudy_request::{Interrupt, Remote, Url};
 
 use super::measurement::Measurement;
+use super::monitor::ServerMonitor;
 use super::options::{Options, Server};
 use super::plan::{Plan, Ramp, Requests};
 use super::report::Report;
 use super::run::{FloodError, Outcome, Progress, Watch, run};
-use super::series::{Point, ServerMonitor};
+use super::series::Point;
 use super::server::ServerProcess;
 use super::{document, plot};
 use crate::descriptor_limit::{self, Requirements};
@@ -66,7 +68,8 @@ fn try_flood(options: &Options) -> Result<Exit, CommandError> {
     if let Some(warning) = monitor.as_ref().and_then(|monitor| monitor.warning.as_ref()) {
         print_line(&format!("warning: {warning}"));
     }
-    let mut watcher = Watcher { monitor, points: Vec::new(), interrupt: &interrupt };
+    let (base, end) = (Some(plan.memory_base()), options.ramp + options.hold);
+    let mut watcher = Watcher { monitor, points: Vec::new(), base, end, interrupt: &interrupt };
     let outcome = run_with_fallback(&plan, &route.remotes, &mut watcher)?;
     let Watcher { monitor, points, .. } = watcher;
     let report = Report {
@@ -148,6 +151,10 @@ fn write(report: &Report<'_>) -> Result<(), CommandError> {
 struct Watcher<'a> {
     monitor: Option<ServerMonitor>,
     points: Vec<Point>,
+    /// The number of connections from which on the memory of each is measured, until they are open.
+    base: Option<u32>,
+    /// The end of the flood.
+    end: Duration,
     interrupt: &'a Interrupt,
 }
 
@@ -157,7 +164,9 @@ impl Watch for Watcher<'_> {
     }
 
     fn progress(&mut self, progress: &Progress, measurement: &Measurement) {
-        let server = self.monitor.as_mut().and_then(ServerMonitor::sample);
+        let is_at_base = self.base.take_if(|base| progress.open >= *base).is_some();
+        let is_exact = is_at_base || progress.at >= self.end;
+        let server = self.monitor.as_mut().and_then(|monitor| monitor.sample(is_exact));
         let chunks = measurement.chunks - self.points.last().map_or(0, |point| point.chunks);
         let usage = server.as_ref().map_or(String::new(), |server| {
             format!("  server {:>5.1} % CPU, {}", server.cpu * 100.0, units::bytes(server.private_bytes))

@@ -5,6 +5,7 @@ mod command;
 mod connections;
 mod document;
 mod measurement;
+mod monitor;
 mod options;
 mod plan;
 mod plot;

@@ -5,9 +5,10 @@ use std::fmt;
 use rudy_request::FailureKind;
 use rudy_stats::Histogram;
 
+use super::monitor::ServerMonitor;
 use super::options::Options;
 use super::run::Outcome;
-use super::series::{Memory, Point, ServerMonitor};
+use super::series::{Memory, Point};
 use super::warnings::warnings;
 use crate::units;
 

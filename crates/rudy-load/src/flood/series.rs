@@ -1,12 +1,6 @@
 //! Samples of a flood and its server over time.
 
-use std::time::Duration;
-
-use rudy_observe::{Process, Sample};
-use rudy_request::Remote;
-
 use super::run::Progress;
-use super::warnings::listener_warning;
 use crate::units::float;
 
 /// A sample of a flood.
@@ -19,14 +13,14 @@ pub(super) struct Point {
     pub(super) server: Option<ServerPoint>,
 }
 
-/// A sample of the server process, with its CPU usage since the previous one.
-#[derive(Debug, Clone)]
+/// A sample of the processes of the server, with their CPU usage since the previous one.
+#[derive(Debug, Clone, Default)]
 pub(super) struct ServerPoint {
     pub(super) rss_bytes: u64,
-    /// Heap and stacks, which no other process shares.
+    /// Allocated memory: private pages, and those that the processes share once.
     pub(super) private_bytes: u64,
     pub(super) descriptors: Option<u64>,
-    /// CPU usage of all threads, as a fraction of one core.
+    /// CPU usage in all, as a fraction of one core.
     pub(super) cpu: f64,
     /// CPU usage by thread, without idle threads.
     pub(super) threads: Vec<ThreadPoint>,
@@ -40,73 +34,6 @@ pub(super) struct ThreadPoint {
     pub(super) tid: u32,
     pub(super) name: String,
     pub(super) cpu: f64,
-}
-
-/// Samples a server process.
-#[derive(Debug)]
-pub(super) struct ServerMonitor {
-    process: Process,
-    /// The sample before the first connection.
-    first: Sample,
-    last: Sample,
-    /// The error that ended the measurement.
-    pub(super) end_reason: Option<String>,
-    /// A warning that this may not be the process of the server.
-    pub(super) warning: Option<String>,
-}
-
-impl ServerMonitor {
-    pub(super) fn new(mut process: Process, remote: &Remote) -> Result<Self, rudy_observe::Error> {
-        let first = process.sample()?;
-        let warning = listener_warning(&mut process, remote);
-        Ok(Self { process, last: first.clone(), first, end_reason: None, warning })
-    }
-
-    pub(super) fn name(&self) -> String {
-        format!("{} ({})", self.process.name(), self.process.pid())
-    }
-
-    /// The private memory before the first connection, in bytes.
-    pub(super) fn private_bytes_before(&self) -> u64 {
-        self.first.memory.anonymous_bytes
-    }
-
-    /// CPU time since the sample before the first connection.
-    pub(super) fn cpu_since_start(&self) -> Duration {
-        self.last.since(&self.first).cpu
-    }
-
-    /// Takes a sample. Returns `None` if the process has ended.
-    pub(super) fn sample(&mut self) -> Option<ServerPoint> {
-        if self.end_reason.is_some() {
-            return None;
-        }
-        let sample = match self.process.sample() {
-            Ok(sample) => sample,
-            Err(error) => {
-                self.end_reason = Some(error.to_string());
-                return None;
-            }
-        };
-        let difference = sample.since(&self.last);
-        let threads = difference.threads.iter().map(|thread| ThreadPoint {
-            tid: thread.tid,
-            name: thread.name.clone(),
-            cpu: difference.share(thread.cpu),
-        });
-        let switches =
-            |thread: &rudy_observe::ThreadDifference| thread.voluntary_switches + thread.involuntary_switches;
-        let point = ServerPoint {
-            rss_bytes: sample.memory.rss_bytes,
-            private_bytes: sample.memory.anonymous_bytes,
-            descriptors: sample.descriptors.open,
-            cpu: difference.threads.iter().map(|thread| difference.share(thread.cpu)).sum(),
-            threads: threads.filter(|thread| thread.cpu > 0.0).collect(),
-            switches: difference.rate(difference.threads.iter().map(switches).sum()),
-        };
-        self.last = sample;
-        Some(point)
-    }
 }
 
 /// The private memory of a server. A server that allocates the tables of all connections at its start has a small
@@ -139,20 +66,15 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn points(samples: &[(u32, u64)]) -> Vec<Point> {
         let point = |(open, private_bytes): &(u32, u64)| Point {
             progress: Progress { at: Duration::ZERO, planned: *open, open: *open, stalled: 0 },
             chunks: 0,
-            server: Some(ServerPoint {
-                rss_bytes: 0,
-                private_bytes: *private_bytes,
-                descriptors: None,
-                cpu: 0.0,
-                threads: Vec::new(),
-                switches: 0.0,
-            }),
+            server: Some(ServerPoint { private_bytes: *private_bytes, ..ServerPoint::default() }),
         };
         samples.iter().map(point).collect()
     }

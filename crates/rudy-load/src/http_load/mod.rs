@@ -94,11 +94,13 @@ fn plan(options: &Options) -> Result<Plan, CommandError> {
         Start::Parallel(parallel) => parallel,
         Start::Rate { .. } => descriptor_limit::max_connections()?.min(PARALLEL_MAX),
     };
+    let connections = NonZeroU32::new(connections).unwrap_or(NonZeroU32::MIN);
     let plan = Plan {
         remote: route.remotes[0].clone(),
         security: route.security,
         mix: Arc::new(requests.mix),
-        connections: NonZeroU32::new(connections).unwrap_or(NonZeroU32::MIN),
+        connections,
+        connections_max: connections,
         // http_load is single-threaded, and its metrics assume that.
         threads: NonZeroU32::MIN,
         pace,
@@ -124,6 +126,7 @@ fn plan(options: &Options) -> Result<Plan, CommandError> {
             },
             ..Expected::default()
         }),
+        relay: None,
         interval: MINUTE,
     };
     descriptor_limit::check(plan.requirements())?;

@@ -3,28 +3,34 @@
 mod server;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rudy_load::Mix;
 use rudy_load::bench::{AbortCondition, Expected, Outcome, Pace, Plan, RunError, Until, run};
-use rudy_request::{FailureKind, Protocols, Remote, Template};
+use rudy_request::{FailureKind, Protocols, Relay, Remote, Template};
 use rudy_stats::Histogram;
 use rudy_stats::schedule::{Arrivals, Profile, Share};
 
 use server::{OK, Response, Server};
 
 fn plan(server: &Server) -> Plan {
-    let url = server.url().parse().expect("an address makes a URL");
+    plan_for(server.address())
+}
+
+fn plan_for(address: SocketAddr) -> Plan {
+    let url = format!("http://{address}/").parse().expect("an address makes a URL");
     let request = Template::default().encode(&url).expect("a plain request");
     Plan {
-        remote: Remote::Ip(server.address()),
+        remote: Remote::Ip(address),
         security: None,
         mix: Arc::new(Mix::new(vec![(request, 1)]).expect("one request")),
         connections: number(4),
+        connections_max: NonZeroU32::MIN,
         threads: number(2),
         pace: Pace::Closed,
         share: Share::WHOLE,
@@ -39,6 +45,7 @@ fn plan(server: &Server) -> Plan {
         connect_rate: 1e4,
         sources: Arc::new([]),
         expected: Arc::default(),
+        relay: None,
         interval: Duration::from_secs(1),
     }
 }
@@ -314,6 +321,150 @@ fn a_connection_that_the_server_closes_while_others_are_opened_is_opened_again()
         });
         let outcome = run_plan(&plan);
         assert_eq!((outcome.recorder.succeeded, outcome.recorder.closed_by_server), (20, 1));
+    });
+}
+
+#[test]
+fn a_relay_has_its_cpu_time_in_the_outcome() {
+    let server = Server::start(|_| Response::text(OK));
+    let relay = Relay::start(server.address(), Duration::from_millis(1)).expect("a free port");
+    let remote = Remote::Ip(relay.address());
+    let outcome = run_plan(&Plan { remote, relay: Some(Arc::new(relay)), ..plan(&server) });
+    assert_eq!((outcome.recorder.succeeded, server.requests()), (101, 101));
+    assert!(outcome.relay.is_some_and(|relay| relay.cpu_share() > 0.0), "{:?}", outcome.relay);
+    assert_eq!(run_plan(&plan(&server)).relay, None);
+}
+
+#[test]
+fn latency_is_the_sum_of_delay_and_service_if_each_request_opens_a_connection() {
+    let server = Server::start(|_| Response::text(OK));
+    let (requests_per_connection, until) = (NonZeroU32::new(1), Until::Requests(200));
+    let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
+    let recorder = run_plan(&Plan { pace, until, requests_per_connection, ..plan(&server) }).recorder;
+    assert_eq!((recorder.succeeded, recorder.schedule_delay.len()), (200, 200));
+    let [latency, delay, service] =
+        [&recorder.latency, &recorder.schedule_delay, &recorder.service].map(Histogram::mean);
+    // Each value has three digits.
+    assert!(latency.abs_diff(delay + service) <= latency.mul_f64(0.003), "{latency:?} {delay:?} {service:?}");
+    // No request is sent before it has its connection.
+    assert!(recorder.schedule_delay.min() >= recorder.connect.min().mul_f64(0.999), "{recorder:?}");
+}
+
+#[test]
+fn bytes_that_arrive_after_the_end_are_counted_apart() {
+    // The last byte of each body follows after more than the whole run.
+    let time = Duration::from_millis(200);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let plan = Plan { until: Until::Time(time), ..plan_for(listener.local_addr().unwrap()) };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..4 {
+                let (mut client, _) = listener.accept().unwrap();
+                scope.spawn(move || {
+                    assert!(client.read(&mut [0; 4096]).unwrap() > 0);
+                    let (start, last) = OK.as_bytes().split_at(OK.len() - 1);
+                    client.write_all(start).unwrap();
+                    thread::sleep(time);
+                    client.write_all(last).unwrap();
+                });
+            }
+        });
+        let recorder = run_plan(&plan).recorder;
+        assert_eq!((recorder.succeeded, recorder.received_bytes), (4, 4 * OK.len() as u64));
+        assert!(recorder.received_bytes_after_end >= 4, "{recorder:?}");
+    });
+}
+
+#[test]
+fn an_open_loop_opens_connections_while_all_are_busy_up_to_its_maximum() {
+    let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
+    let (connections, connections_max) = (number(2), number(16));
+    let silent = Server::silent();
+    let (until, interval) = (Until::Time(Duration::from_mins(10)), Duration::from_millis(200));
+    let plan = |server: &Server| Plan { pace, connections, connections_max, ..plan(server) };
+    let outcome = run(&Plan { until, interval, ..plan(&silent) }, &mut Stop(2)).expect("the server listens");
+    assert_eq!((outcome.in_flight_at_end, outcome.recorder.opened), (16, 16));
+    // A closed loop has a connection for each request in flight.
+    let server = Server::start(|_| Response::text(OK));
+    assert_eq!(run_plan(&Plan { pace: Pace::Closed, ..plan(&server) }).recorder.opened, 2);
+}
+
+#[test]
+fn a_request_that_blocks_its_connection_keeps_no_other_from_being_sent() {
+    // Ten connections are needed, the first nine for requests without a response.
+    let server = Server::start(|number| if number < 9 { Response::never() } else { Response::text(OK) });
+    let pace = Pace::Open(Profile::Constant(1000.0), Arrivals::Uniform);
+    let (until, timeout) = (Until::Requests(100), Duration::from_secs(1));
+    let (threads, connections, connections_max) = (NonZeroU32::MIN, number(1), number(100));
+    let recorder =
+        run_plan(&Plan { pace, until, timeout, threads, connections, connections_max, ..plan(&server) })
+            .recorder;
+    assert_eq!((recorder.succeeded, recorder.failure_count(FailureKind::Timeout)), (91, 9));
+    assert!(recorder.peak_in_flight >= 10, "{recorder:?}");
+}
+
+/// Responds to this number of requests over all connections. Then it closes its listener and all connections.
+fn serve_and_end(listener: TcpListener, requests: u64) {
+    let (address, served) = (listener.local_addr().expect("it is bound"), AtomicU64::new(0));
+    let respond = |mut client: TcpStream| {
+        while client.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
+            match served.fetch_add(1, Ordering::SeqCst) {
+                number if number < requests => client.write_all(OK.as_bytes()).expect("a client that reads"),
+                // The acceptor gets one more connection, and stops.
+                _ => return drop(TcpStream::connect(address)),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let mut open = Vec::new();
+        while let Ok((client, _)) = listener.accept()
+            && served.load(Ordering::SeqCst) <= requests
+        {
+            open.push(client.try_clone().expect("a further descriptor"));
+            scope.spawn(|| respond(client));
+        }
+        drop(listener);
+        for client in open {
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    });
+}
+
+#[test]
+fn requests_that_are_due_while_a_server_refuses_connections_fail_whatever_the_number_of_connections() {
+    for connections in [1, 8, 64] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let pace = Pace::Open(Profile::Constant(500.0), Arrivals::Uniform);
+        let (until, threads) = (Until::Time(Duration::from_secs(1)), NonZeroU32::MIN);
+        let plan = Plan { connections: number(connections), pace, until, threads, ..plan_for(address) };
+        let server = thread::spawn(|| serve_and_end(listener, 100));
+        let recorder = run_plan(&plan).recorder;
+        server.join().unwrap();
+        assert_eq!((recorder.succeeded, recorder.requests()), (100, 500), "{connections}: {recorder:?}");
+        assert_eq!(recorder.failure_count(FailureKind::NotSent), 0, "{connections}: {recorder:?}");
+    }
+}
+
+#[test]
+fn requests_use_the_connections_that_a_server_keeps_while_it_refuses_others() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Each request is due long after the response to the last one.
+    let pace = Pace::Open(Profile::Constant(2.0), Arrivals::Uniform);
+    let (until, threads) = (Until::Requests(3), NonZeroU32::MIN);
+    // The second connection begins a tenth of a second after the first.
+    let plan = Plan { connections: number(2), connect_rate: 10.0, pace, until, threads, ..plan_for(address) };
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            drop(listener);
+            while client.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {
+                client.write_all(OK.as_bytes()).unwrap();
+            }
+        });
+        let recorder = run_plan(&plan).recorder;
+        assert_eq!(recorder.succeeded, 3, "{recorder:?}");
     });
 }
 

@@ -85,10 +85,6 @@ impl Server {
         self.address
     }
 
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}/", self.address)
-    }
-
     pub(crate) fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::SeqCst)
     }

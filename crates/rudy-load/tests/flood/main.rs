@@ -21,7 +21,10 @@ fn plan(server: &Server) -> Plan {
     Plan {
         remote: Remote::Ip(server.address()),
         security: None,
-        requests: Arc::new(Requests::new(&Template::default(), &server.url()).expect("a plain request")),
+        requests: Arc::new(
+            Requests::new(&Template::default(), &format!("http://{}/", server.address()))
+                .expect("a plain request"),
+        ),
         connections: NonZeroU32::new(20).expect("not zero"),
         streams: None,
         ramp: Ramp { rate: 1000.0 },

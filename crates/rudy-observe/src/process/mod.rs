@@ -1,5 +1,6 @@
 //! An observed process.
 
+mod allocation;
 mod clock;
 mod difference;
 mod find;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+pub use self::allocation::Allocation;
 pub use self::clock::cpu_time;
 pub use self::difference::{Difference, ThreadDifference};
 pub use self::find::all;

@@ -46,7 +46,8 @@ impl Transport {
 /// The receive buffer for datagrams, which arrive faster than they are handled.
 const RECEIVE_BYTES: usize = 4 * 1024 * 1024;
 
-fn tcp(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<Socket> {
+/// Starts to connect a socket of TCP.
+pub(crate) fn tcp(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(remote), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     // Disable Nagle's algorithm (RFC 896), so that a request is sent before the previous response is
     // acknowledged.

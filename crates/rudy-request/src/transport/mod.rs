@@ -17,6 +17,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustls::ClientConnection;
 use socket2::Socket;
 
+pub(crate) use self::connect::tcp;
 pub use self::explain::HandshakeError;
 pub use self::tls::Security;
 use self::tls::Session;

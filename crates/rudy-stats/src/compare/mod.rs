@@ -8,7 +8,7 @@
 //!   assume a symmetric distribution and nothing else. The difference of two logarithms is symmetric about that of the
 //!   true ratio if the noise multiplies both variants alike, however skewed it is. No value is dropped as an outlier: one
 //!   extreme round of ten moves the estimate slightly, and the interval by a bounded amount.
-//! - [`evaluate`] computes the verdicts of a whole report, corrected for their number (Holm).
+//! - [`evaluate()`] computes the verdicts of a whole report, corrected for their number (Bonferroni).
 //! - [`Control`] compares a variant with itself, to find out how much the machine varies.
 //! - [`Summary`] summarizes the rounds of one variant.
 //!
@@ -36,7 +36,7 @@
 
 mod control;
 mod estimate;
-mod holm;
+mod evaluate;
 mod interval;
 mod null_distribution;
 mod summary;
@@ -44,7 +44,7 @@ mod verdict;
 
 pub use self::control::{Control, Outcome, expected_to_differ};
 pub use self::estimate::{Error, PAIRS_MAX, PAIRS_MIN, RatioEstimate};
-pub use self::holm::{Comparison, Finding, TooFew, evaluate, rounds_needed};
+pub use self::evaluate::{Comparison, Finding, TooFew, evaluate, rounds_needed};
 pub use self::interval::Interval;
 pub use self::summary::Summary;
 pub use self::verdict::{Better, Delta, Verdict};

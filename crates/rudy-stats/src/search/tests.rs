@@ -90,11 +90,13 @@ fn a_server_that_never_fails_is_tried_up_to_the_highest_rate() {
 }
 
 #[test]
-fn a_failure_of_the_client_makes_the_result_a_lower_bound() {
-    let (result, _) = search(Options::default(), 16_000.0, |step| {
-        if step.rate > 9000.0 { StepResult::Failed(Cause::Client) } else { StepResult::Passed }
-    });
-    assert!(result.is_lower_bound() && result.passed.unwrap() <= 9000.0, "{result:?}");
+fn a_failure_of_the_client_or_for_want_of_connections_makes_the_result_a_lower_bound() {
+    for cause in [Cause::Client, Cause::Connections] {
+        let (result, _) = search(Options::default(), 16_000.0, |step| {
+            if step.rate > 9000.0 { StepResult::Failed(cause) } else { StepResult::Passed }
+        });
+        assert!(result.is_lower_bound() && result.passed.unwrap() <= 9000.0, "{result:?}");
+    }
 }
 
 #[test]

@@ -49,6 +49,35 @@ fn a_percentile_needs_enough_requests() {
     assert!(!slow.passes() && !slow.has_too_few_requests(), "{slow}");
 }
 
+/// The numbers of requests that show p99 with 95 % confidence, for each number of requests above the limit: the sample sizes of
+/// Wilks ("Determination of sample sizes for setting tolerance limits", Annals of Mathematical Statistics 12, 1941).
+#[test]
+fn a_percentile_is_met_from_the_sample_sizes_of_wilks_on() {
+    for (slow, needed) in [(0, 299), (1, 473), (2, 628), (3, 773), (4, 913), (5, 1049)] {
+        let enough = evaluate_slow(needed - slow, slow);
+        assert!(enough.passes() && !enough.has_too_few_requests(), "{needed}: {enough}");
+        let few = evaluate_slow(needed - slow - 1, slow);
+        assert!(!few.passes() && few.has_too_few_requests(), "{needed}: {few}");
+    }
+    let undecided = evaluate_slow(399, 1).to_string();
+    assert_eq!(undecided, "p99 1.00 ms, undecided: too near the limit after 400 requests");
+}
+
+#[test]
+fn a_server_above_the_limit_in_more_than_1_percent_passes_in_at_most_one_step_of_twenty() {
+    // The probability that `n` requests of which 1.1 % are slow have so few that the step passes.
+    for n in [299_u32, 473, 1000, 2000] {
+        let (mut probability, mut passing) = (0.989_f64.powi(n.cast_signed()), 0.0);
+        for slow in 0..n / 50 {
+            if evaluate_slow(u64::from(n - slow), slow.into()).passes() {
+                passing += probability;
+            }
+            probability *= f64::from(n - slow) / f64::from(slow + 1) * 0.011 / 0.989;
+        }
+        assert!(passing > 0.0 && passing <= 0.05, "{n}: {passing}");
+    }
+}
+
 #[test]
 fn a_written_objective_can_be_parsed() {
     for (given, written) in [
@@ -112,7 +141,11 @@ fn the_relation_decides_at_the_bound() {
 #[test]
 fn failed_requests_count_as_infinite_latencies() {
     // 1000 of 2000 succeed: their maximum is the median of all, and the 51st percentile has no value.
-    assert_eq!(passes_and_text("p50<=101ms", 1000, 2000), (true, "p50 100 ms".into()));
+    assert_eq!(
+        passes_and_text("p50<=101ms", 1000, 2000),
+        (false, "p50 100 ms, undecided: too near the limit after 2,000 requests".into())
+    );
+    assert_eq!(passes_and_text("p48<=101ms", 1000, 2000), (true, "p48 96.0 ms".into()));
     assert_eq!(passes_and_text("p51<10s", 1000, 2000), (false, "p51 without a response".into()));
     assert_eq!(passes_and_text("max<10s", 1000, 1001), (false, "max without a response".into()));
     assert_eq!(passes_and_text("mean<51ms", 1000, 1001), (true, "mean 50.5 ms".into()));

@@ -191,7 +191,7 @@ fn a_sentence_has_its_numbers_and_never_rounds_to_the_threshold() {
         (
             Warning::RateNotKept { kept: 0.98999, limit: Some(Limit::Server) },
             "98.9 % of the due requests were sent, so the metrics are those of a lower rate: all connections were \
-             busy, so the server was the limit",
+             busy, so the server or their number was the limit",
         ),
         (
             Warning::ScheduleDelay { p99: MS * 12 / 5, limit: None },

@@ -56,6 +56,11 @@ pub enum Warning {
         /// Its CPU usage.
         share: f64,
     },
+    /// The relay between client and server was saturated.
+    RelayCpu {
+        /// Its CPU usage.
+        share: f64,
+    },
     /// A thread of the load generator waited for a core.
     ClientRunDelay {
         /// The fraction of the time.
@@ -113,7 +118,7 @@ impl Warning {
     pub fn limit(&self) -> Option<Limit> {
         match self {
             Self::RateNotKept { limit, .. } | Self::ScheduleDelay { limit, .. } => *limit,
-            Self::ClientCpu { .. } => Some(Limit::Client),
+            Self::ClientCpu { .. } | Self::RelayCpu { .. } => Some(Limit::Client),
             Self::ClientRunDelay { .. }
             | Self::ServerRunDelay { .. }
             | Self::BackgroundCpu { .. }
@@ -130,7 +135,7 @@ impl Limit {
     pub fn advice(self) -> &'static str {
         match self {
             Self::Client => "Give the client more threads or connections, or run it on another machine.",
-            Self::Server => "Lower the rate, or add connections.",
+            Self::Server => "Lower the rate, or add connections (-c, --max-connections).",
             Self::Machine => {
                 "Give server and client cores of their own, stop other processes, or use two machines."
             }
@@ -159,6 +164,13 @@ impl fmt::Display for Warning {
             }
             Self::ClientCpu { share } => {
                 write!(f, "the client used {} of a core, so responses waited for it", percent(*share))
+            }
+            Self::RelayCpu { share } => {
+                write!(
+                    f,
+                    "the relay of --round-trip used {} of a core, so data waited for it",
+                    percent(*share)
+                )
             }
             Self::ClientRunDelay { share } => {
                 write!(f, "the client waited for a core {} of the time", percent(*share))
@@ -196,7 +208,9 @@ fn write_limit(f: &mut fmt::Formatter<'_>, limit: Option<Limit>) -> fmt::Result 
     match limit {
         None => Ok(()),
         Some(Limit::Client) => f.write_str(": connections were free, so the client was the limit"),
-        Some(Limit::Server) => f.write_str(": all connections were busy, so the server was the limit"),
+        Some(Limit::Server) => {
+            f.write_str(": all connections were busy, so the server or their number was the limit")
+        }
         Some(Limit::Machine) => {
             f.write_str(": the client had no core to run on, so the machine was the limit")
         }

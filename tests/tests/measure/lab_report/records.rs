@@ -77,6 +77,7 @@ pub(crate) fn write(folder: &Path, text: &str) {
             memory_bytes: 8 << 30,
             kernel: "6.18.0".to_owned(),
             governor: None,
+            has_smt: false,
         },
         versions: BTreeMap::from([("rudy".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
         command: ["rudy", "lab", "run", "made.toml"].map(str::to_owned).to_vec(),

@@ -38,6 +38,8 @@ pub(super) struct WorkloadTable {
     pub(super) stall: Option<Stall>,
     tls: Option<TlsUse>,
     round_trip: Option<Time>,
+    #[serde(default)]
+    arguments: Vec<String>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq)]
@@ -59,9 +61,37 @@ const CONNECTIONS: u32 = 64;
 /// address.
 const AT_ONCE_MAX: u32 = 28_000;
 
+/// The flags of `rudy bench` that the lab sets itself, for its keys and to read the results.
+const OWN_FLAGS: [&str; 15] = [
+    "--connections",
+    "--duration",
+    "--requests",
+    "--rate",
+    "--slo",
+    "--step-time",
+    "--hold-time",
+    "--warm-up-time",
+    "--json",
+    "--ndjson",
+    "--hgrm",
+    "--plain",
+    "--interval",
+    "--split",
+    "--start-at",
+];
+
+/// The short flags of them, to which a value can be attached.
+const OWN_SHORT_FLAGS: [&str; 5] = ["-c", "-d", "-z", "-n", "-R"];
+
+/// Whether an argument is such a flag, with or without its value.
+fn is_own(argument: &str) -> bool {
+    let (flag, _) = argument.split_once('=').unwrap_or((argument, ""));
+    OWN_FLAGS.contains(&flag) || OWN_SHORT_FLAGS.iter().any(|short| argument.starts_with(short))
+}
+
 impl WorkloadTable {
     /// The given keys, and whether the kind of workload supports them.
-    fn keys(&self) -> [(&'static str, bool, bool); 17] {
+    fn keys(&self) -> [(&'static str, bool, bool); 18] {
         use KindName::{Bench, Burst, Flood, Idle, MaxRate, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
@@ -73,6 +103,7 @@ impl WorkloadTable {
             ("streams", self.streams.is_some(), is(&[Bench])),
             ("tls", self.tls.is_some(), is(&[Bench, Burst, Sequence])),
             ("round_trip", self.round_trip.is_some(), is(&[Bench, Burst, Sequence])),
+            ("arguments", !self.arguments.is_empty(), is(&[Bench, Burst, Sequence, MaxRate])),
             ("quick", self.quick.is_some(), is(&[Bench])),
             ("ramp", self.ramp.is_some(), is(&[Idle, Flood])),
             ("timeout", self.timeout.is_some(), is(&[Burst, Run])),
@@ -116,6 +147,11 @@ impl Reader<'_> {
         {
             return wrong(&format!("this kind of workload does not support `{key}`"));
         }
+        if let Some(own) = table.arguments.iter().find(|argument| is_own(argument)) {
+            return wrong(&format!(
+                "`arguments` must not have {own}, which the lab sets itself: use the keys of the workload, such as `time` and `rate`"
+            ));
+        }
         let path = table.path.clone().unwrap_or_else(|| "/".to_owned());
         // An empty path is for variants whose URL has one.
         if !path.is_empty() && !path.starts_with('/') {
@@ -136,6 +172,7 @@ impl Reader<'_> {
             estimate: table.estimate,
             tls: table.tls,
             round_trip: table.round_trip,
+            arguments: table.arguments,
             kind,
         })
     }

@@ -116,7 +116,7 @@ fn controlled<'a>(
 }
 
 /// Which direction of a metric is better: up for rates, down for costs.
-pub(super) fn better(metric: &str) -> Better {
+pub(crate) fn better(metric: &str) -> Better {
     if metric.ends_with("_per_s") { Better::Higher } else { Better::Lower }
 }
 

@@ -13,6 +13,7 @@ mod tests;
 use rudy_stats::compare::{Comparison, Control, Delta, Finding, Summary, Verdict, evaluate};
 
 use self::compared::PendingComparison;
+pub(crate) use self::compared::better;
 use crate::experiment::Experiment;
 use crate::metric::Metric;
 

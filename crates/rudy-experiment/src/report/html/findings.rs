@@ -107,15 +107,17 @@ fn verdicts(section: &Section, evaluated: usize) -> String {
     let confidence = digits(CONFIDENCE * 100.0);
     let corrected = if evaluated == 1 {
         format!(
-            "With {confidence} % confidence, chance alone does not make the only comparison of this report a difference."
+            "With {confidence} % confidence, the verdict and the interval of the only comparison of this report are right."
         )
     } else {
         format!(
-            "Verdicts are corrected for the {evaluated} comparisons of this report (Holm): with {confidence} % confidence, \
-             chance alone makes none of them a difference."
+            "Verdicts and intervals are corrected for the {evaluated} comparisons of this report (Bonferroni): with \
+             {confidence} % confidence, all verdicts are right, and so are all intervals."
         )
     };
-    format!("{corrected} Equivalent means that the whole interval is within {delta} %, the grey zone.")
+    format!(
+        "{corrected} Equivalent means that two one-sided tests (TOST) show the ratio to be within {delta} %, the grey zone."
+    )
 }
 
 /// The range of logarithms of the drawn intervals.
@@ -192,12 +194,12 @@ mod tests {
             none.contains("No comparison has a verdict") && none.contains("that of the medians"),
             "{none}"
         );
-        assert!(!none.contains("Hodges") && !none.contains("Holm") && !none.contains("intervals:"), "{none}");
-        let two = read(8, "\"p50_ns\", \"p99_ns\"");
         assert!(
-            two.contains("Confidence intervals: 92.1 to 96.0 %.") && two.contains("the 2 comparisons"),
-            "{two}"
+            !none.contains("Hodges") && !none.contains("Bonferroni") && !none.contains("intervals:"),
+            "{none}"
         );
+        let two = read(8, "\"p50_ns\", \"p99_ns\"");
+        assert!(two.contains("Confidence intervals: 97.6 %.") && two.contains("the 2 comparisons"), "{two}");
         assert!(two.contains("Hodges") && !two.contains("that of the medians"), "{two}");
         let one = read(8, "\"p50_ns\"");
         assert!(one.contains("the only comparison of this report"), "{one}");

@@ -41,7 +41,10 @@ fn conditions(experiment: &Experiment) -> String {
         let mut list = vec![
             entry("started", &head.started),
             entry("processor", &machine.cpu),
-            entry("cores", &machine.cores.to_string()),
+            entry(
+                "cores",
+                &format!("{}{}", machine.cores, if machine.has_smt { " hardware threads (SMT)" } else { "" }),
+            ),
             entry("memory", &rudy_units::Unit::Bytes.text(float(machine.memory_bytes))),
             entry("kernel", &machine.kernel),
             entry("clock governor", governor),

@@ -16,6 +16,7 @@ fn options() -> Options {
         pace: PaceOptions { timeout: Duration::from_secs(10), ..PaceOptions::default() },
         connections: ConnectionOptions {
             connections: None,
+            connections_max: None,
             threads: None,
             disables_keep_alive: false,
             requests_per_connection: None,
@@ -53,6 +54,22 @@ fn the_default_is_a_closed_loop_of_ten_seconds_after_a_second_of_warm_up() {
     assert_eq!((plan.pace, plan.until), (Pace::Closed, Until::Time(Duration::from_secs(10))));
     assert_eq!((plan.warm_up, plan.connections.get()), (Duration::from_secs(1), 64));
     assert!(plan.threads <= plan.connections);
+}
+
+#[test]
+fn an_open_loop_without_a_number_of_connections_opens_more_at_need() {
+    let most = |change: fn(&mut Options)| plan(change).connections_max.get();
+    let rate = Some(Rate::Constant(100.0));
+    assert_eq!(most(|_| {}), 64, "a closed loop has a connection for each request in flight");
+    assert_eq!(plan(|options| options.pace.rate = rate).connections_max, DEFAULT_CONNECTIONS_MAX);
+    assert_eq!(
+        most(|o| (o.pace.rate, o.connections.connections) = (Some(Rate::Constant(1.0)), number(8))),
+        8
+    );
+    assert_eq!(
+        most(|o| (o.pace.rate, o.connections.connections_max) = (Some(Rate::Constant(1.0)), number(80))),
+        80
+    );
 }
 
 #[test]
@@ -106,6 +123,13 @@ fn conflicting_options_are_rejected_with_advice() {
     type Change = fn(&mut Options);
     let rejected: &[(&str, Change)] = &[
         ("use -c 5 or fewer", |o| (o.pace.requests, o.connections.connections) = (Some(5), number(6))),
+        ("--round-trip carries at most 1000 connections", |o| {
+            (o.access.round_trip, o.connections.connections) = (Some(Duration::from_millis(1)), number(1001));
+        }),
+        ("--max-connections needs a rate", |o| o.connections.connections_max = number(65)),
+        ("--max-connections 63 is lower than the 64", |o| {
+            (o.pace.rate, o.connections.connections_max) = (Some(Rate::Constant(1.0)), number(63));
+        }),
         ("use -t 64 or fewer", |o| o.connections.threads = number(65)),
         ("--requests must be at least 1", |o| o.pace.requests = Some(0)),
         ("all of them count", |o| {

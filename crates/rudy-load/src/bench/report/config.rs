@@ -23,6 +23,9 @@ pub struct Config {
     pub remote: String,
     /// The number of connections.
     pub connections: u32,
+    /// The number up to which an open loop opens further connections; absent if it opens none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_max: Option<u32>,
     /// Number of generator threads.
     pub threads: u32,
     /// The version of HTTP: `1.0`, `1.1`, `2`.
@@ -74,13 +77,22 @@ impl Config {
             Until::Time(time) => (Some(time.as_secs_f64()), None),
             Until::Requests(requests) => (None, Some(requests)),
         };
-        let Plan { connections, threads, in_flight_per_connection, requests_per_connection, .. } = *plan;
+        let is_open = plan.is_open_loop();
+        let Plan {
+            connections,
+            connections_max,
+            threads,
+            in_flight_per_connection,
+            requests_per_connection,
+            ..
+        } = *plan;
         let has_streams = plan.protocols.may_have_streams();
         Self {
             target: prepared.url.to_string(),
             urls: prepared.urls,
             remote: remote.to_string(),
             connections: connections.get(),
+            connections_max: Some(connections_max.get()).filter(|max| is_open && *max > connections.get()),
             threads: threads.get(),
             http_version: prepared.http_version.to_owned(),
             streams: has_streams.then_some(in_flight_per_connection.get()),
@@ -110,7 +122,19 @@ impl Config {
     /// Maximum number of requests in flight.
     #[must_use]
     pub fn max_in_flight(&self) -> u64 {
-        u64::from(self.connections) * u64::from(self.in_flight_per_connection())
+        u64::from(self.max_connections()) * u64::from(self.in_flight_per_connection())
+    }
+
+    /// Maximum number of connections.
+    #[must_use]
+    pub fn max_connections(&self) -> u32 {
+        self.connections_max.unwrap_or(self.connections)
+    }
+
+    /// `64 connections, up to 4096 while all are busy`
+    pub(in crate::bench) fn describe_connections(&self) -> String {
+        let max = self.connections_max.map(|max| format!(", up to {max} while all are busy"));
+        count(self.connections, "connection") + &max.unwrap_or_default()
     }
 
     /// Maximum number of requests in flight on each connection.
@@ -146,7 +170,7 @@ fn arrivals(pace: Pace) -> (Option<&'static str>, Option<u64>) {
 /// `64 connections, 1 thread, closed loop, 10 s to 127.0.0.1:8080; 1 s of warm-up not counted`
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", count(self.connections, "connection"), count(self.threads, "thread"))?;
+        write!(f, "{}, {}", self.describe_connections(), count(self.threads, "thread"))?;
         if let Some(streams) = self.streams {
             write!(f, ", HTTP/{} with {} on each", self.http_version, count(streams, "concurrent stream"))?;
         }

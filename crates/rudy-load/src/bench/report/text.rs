@@ -132,7 +132,8 @@ fn client_cpu(run: &Run) -> String {
             if delay < 0.01 { String::new() } else { format!(", {:.0} % waiting for a core", delay * 100.0) };
         format!("{:.0} %{spin}{delay}", cpu * 100.0)
     };
-    run.outcome.threads.iter().map(thread).collect::<Vec<_>>().join("; ")
+    let relay = run.outcome.relay.iter().map(|time| format!("relay {:.0} %", time.cpu_share() * 100.0));
+    run.outcome.threads.iter().map(thread).chain(relay).collect::<Vec<_>>().join("; ")
 }
 
 fn latencies(run: &Run) -> String {
@@ -190,10 +191,11 @@ fn omission_warning(run: &Run) -> String {
 /// The last lines in the format of wrk.
 fn last_lines(run: &Run) -> String {
     let (recorder, duration) = (&run.outcome.recorder, run.outcome.duration);
+    let in_time = recorder.received_bytes.saturating_sub(recorder.received_bytes_after_end);
     format!(
         "Requests/sec: {:>9.2}\nTransfer/sec: {:>10}B\n",
         units::per_second(recorder.responses(), duration),
-        wrk_bytes(units::per_second(recorder.received_bytes, duration))
+        wrk_bytes(units::per_second(in_time, duration))
     )
 }
 

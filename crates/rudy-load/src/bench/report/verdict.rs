@@ -1,6 +1,9 @@
 //! The verdict on a run: its validity warnings, and its limit.
 
+use std::time::Duration;
+
 use rudy_request::FailureKind;
+use rudy_stats::Histogram;
 use rudy_stats::validity::{Conditions, Limit, ThreadUse, Warning, check};
 
 use super::Run;
@@ -81,7 +84,11 @@ impl Run {
             run_delay_share: Some(time.run_delay_share()),
         });
         // While a connection is opened, and after its last request, no request is in flight on it.
-        let keeps_connections = recorder.opened <= u64::from(config.connections);
+        let keeps_connections = recorder.opened <= u64::from(config.max_connections());
+        let are_opened_before = recorder.opened <= u64::from(config.connections);
+        let p99 =
+            |histogram: &Histogram| if are_opened_before { Duration::ZERO } else { histogram.quantile(0.99) };
+        let connecting = p99(&recorder.connect) + p99(&recorder.tls);
         let is_always_busy =
             keeps_connections && recorder.failed() == 0 && (is_open || config.duration_s.is_some());
         let capacity = config.max_in_flight();
@@ -94,7 +101,8 @@ impl Run {
             sent: is_open.then_some(sent_in_time),
             succeeded: Some(recorder.succeeded),
             failed: Some(recorder.requests().saturating_sub(recorder.succeeded)),
-            schedule_delay_p99: is_open.then(|| recorder.schedule_delay.quantile(0.99)),
+            schedule_delay_p99: is_open
+                .then(|| recorder.schedule_delay.quantile(0.99).saturating_sub(connecting)),
             slowest_response: config.rate_at_end.is_none().then(|| recorder.service.max()),
             capacity: (is_open || is_always_busy).then_some(capacity),
             in_flight: Some(if is_always_busy { self.in_flight_by_littles_law() } else { self.in_flight() }),
@@ -104,6 +112,7 @@ impl Run {
             mean_latency: Some(if is_open { recorder.service.mean() } else { recorder.latency.mean() }),
             duration: Some(self.outcome.duration),
             client_threads: threads.collect(),
+            relay_cpu_share: self.outcome.relay.as_ref().map(super::ThreadTime::cpu_share),
             ..Conditions::default()
         }
     }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use rudy_request::FailureKind;
 use rudy_stats::search::{Cause, StepResult};
-use rudy_stats::validity::{Limit, SCHEDULE_DELAY_MAX, Warning, check};
+use rudy_stats::validity::{Limit, RATE_KEPT_MIN, SCHEDULE_DELAY_MAX, Warning, check};
 use rudy_stats::{Slo, SuccessRate, slo};
 
 use crate::bench::report::Run;
 use crate::bench::run::Interval;
 use crate::units;
 
-/// Minimum factor by which the schedule delay grows over a step with a backlog.
+/// Minimum factor by which the latency grows over a step with a backlog.
 const DELAY_GROWTH_MIN: f64 = 2.0;
 
 /// The evaluation of a step.
@@ -35,7 +35,7 @@ impl Evaluation {
 
 /// Compares a step with the objective. A request that was due and has no response counts as failed. The step also fails
 /// if the rate was not kept or a backlog grew, because a longer step would have been worse.
-pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &DelayTrend) -> Evaluation {
+pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &LatencyTrend) -> Evaluation {
     let recorder = &run.outcome.recorder;
     let due = run.due().unwrap_or_else(|| recorder.requests());
     let terms = |due| slo.evaluate(&recorder.latency, SuccessRate::new(recorder.succeeded, due));
@@ -60,12 +60,7 @@ pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &DelayTrend) -> Evaluation {
     } else if let Some(warning) = client_warning {
         Evaluation::failed(Cause::Client, warning.to_string())
     } else if is_behind || not_sent > 0 {
-        let delay = units::duration(recorder.schedule_delay.quantile(0.99));
-        let sent = units::share_down(run.rate_ratio().unwrap_or(1.0), 1);
-        let reason = format!(
-            "requests piled up: {sent} of the due requests were sent in time, 1 in 100 {delay} late or more"
-        );
-        Evaluation::failed(Cause::Backlog, reason)
+        backlog(slo, run, trend, late.is_none())
     } else if let Some((limit, count)) = late {
         let reason =
             format!("{} had no response within {}", units::counted(count, "request"), units::duration(limit));
@@ -77,6 +72,27 @@ pub(super) fn evaluate(slo: &Slo, run: &Run, trend: &DelayTrend) -> Evaluation {
     }
 }
 
+/// The evaluation of a step in which requests piled up. If those that were sent meet the objective from their send on, more
+/// connections would have carried more requests.
+fn backlog(slo: &Slo, run: &Run, trend: &LatencyTrend, has_responses: bool) -> Evaluation {
+    let recorder = &run.outcome.recorder;
+    let sent_in_time = run.rate_ratio().unwrap_or(1.0);
+    if sent_in_time >= RATE_KEPT_MIN {
+        let last = trend.means.last().copied().unwrap_or_default();
+        let reason = format!("latency grew during the step, to {} on average", units::duration(last));
+        return Evaluation::failed(Cause::Backlog, reason);
+    }
+    let successes = SuccessRate::new(recorder.succeeded, recorder.sent);
+    let is_met = slo.evaluate(&recorder.service, successes).iter().all(|term| term.passes());
+    let cause = if has_responses && is_met { Cause::Connections } else { Cause::Backlog };
+    let reason = format!(
+        "requests piled up: {} of the due requests were sent in time, 1 in 100 {} late or more",
+        units::share_down(sent_in_time, 1),
+        units::duration(recorder.schedule_delay.quantile(0.99))
+    );
+    Evaluation::failed(cause, reason)
+}
+
 /// Whether a warning reports requests that were sent late or not at all.
 fn is_sent_late(warning: &Warning) -> bool {
     matches!(warning, Warning::RateNotKept { .. } | Warning::ScheduleDelay { .. })
@@ -86,28 +102,32 @@ fn join_terms(terms: &[slo::Evaluation]) -> String {
     terms.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The schedule delay of the requests over a step.
+/// The latency over a step, from the due time. A queue that grows in the client, in the server, or on connections that are opened for it
+/// shows here.
 #[derive(Debug, Clone, Default)]
-pub(super) struct DelayTrend {
+pub(super) struct LatencyTrend {
     /// The mean of each interval.
-    mean_delays: Vec<Duration>,
+    means: Vec<Duration>,
+    /// Whether the step has ended.
+    is_over: bool,
 }
 
-impl DelayTrend {
+impl LatencyTrend {
     pub(super) fn add(&mut self, interval: &Interval) {
         // Requests that are sent after the end have no effect on whether the rate is kept.
-        if !interval.recorder.schedule_delay.is_empty() && interval.recorder.sent_after_end == 0 {
-            self.mean_delays.push(interval.recorder.schedule_delay.mean());
+        self.is_over |= interval.recorder.sent_after_end > 0;
+        if !interval.recorder.latency.is_empty() && !self.is_over {
+            self.means.push(interval.recorder.latency.mean());
         }
     }
 
-    /// Whether the delay grew in every interval and is large at the end. The rate then exceeds the capacity, and a
-    /// longer step would have been worse. The delay shows this before the percentiles do.
+    /// Whether the latency grew in every interval and is large at the end. The rate then exceeds the capacity, and a
+    /// longer step would have been worse. The means show this before the percentiles do.
     fn is_growing(&self) -> bool {
-        let delays = &self.mean_delays;
-        let (Some(first), Some(last)) = (delays.first(), delays.last()) else { return false };
-        delays.len() > 2
-            && delays.is_sorted_by(|a, b| a < b)
+        let means = &self.means;
+        let (Some(first), Some(last)) = (means.first(), means.last()) else { return false };
+        means.len() > 2
+            && means.is_sorted_by(|a, b| a < b)
             && *last > SCHEDULE_DELAY_MAX
             && last.as_secs_f64() > first.as_secs_f64() * DELAY_GROWTH_MIN
     }
@@ -169,11 +189,11 @@ mod tests {
         run.outcome.recorder.schedule_delay.record_n(5 * MS, 100);
     }
 
-    fn trend(mean_delays_ms: &[u32]) -> DelayTrend {
-        let mut trend = DelayTrend::default();
-        for &delay in mean_delays_ms {
+    fn trend(means_ms: &[u32]) -> LatencyTrend {
+        let mut trend = LatencyTrend::default();
+        for &mean in means_ms {
             let mut interval = Interval::default();
-            interval.recorder.schedule_delay.record_n(delay * MS, 10);
+            interval.recorder.latency.record_n(mean * MS, 10);
             trend.add(&interval);
         }
         trend
@@ -182,7 +202,7 @@ mod tests {
     fn evaluation(change: fn(&mut Run)) -> Evaluation {
         let mut run = run();
         change(&mut run);
-        evaluate(&"p99<20ms, errors<1%".parse().unwrap(), &run, &DelayTrend::default())
+        evaluate(&"p99<20ms, errors<1%".parse().unwrap(), &run, &LatencyTrend::default())
     }
 
     /// A name, a change of the run, the expected result, and a part of the reason.
@@ -190,13 +210,13 @@ mod tests {
 
     #[test]
     fn the_cause_of_a_failed_step_is_found() {
-        use Cause::{Backlog, Client, Errors, Latency};
+        use Cause::{Client, Connections, Errors, Latency};
         let cases: &[Case] = &[
             ("all is well", |_| {}, StepResult::Passed, "p99 1"),
             ("late, and all is well", send_late, StepResult::Passed, "p99 1"),
             ("slow", |run| set_latency(run, 50 * MS), StepResult::Failed(Latency), "p99 50"),
             ("errors", |run| fail(run, 10), StepResult::Failed(Errors), "errors 1 %"),
-            ("behind, each connection busy", fall_behind, StepResult::Failed(Backlog), "piled up: 66.6 %"),
+            ("behind, all busy", fall_behind, StepResult::Failed(Connections), "piled up: 66.6 %"),
             (
                 "behind, a connection always free",
                 |run| {
@@ -231,7 +251,7 @@ mod tests {
                     set_latency(run, 4 * MS);
                     run.outcome.threads[1].cpu = 990 * MS;
                 },
-                StepResult::Failed(Backlog),
+                StepResult::Failed(Connections),
                 "piled up",
             ),
             (
@@ -240,7 +260,7 @@ mod tests {
                     fall_behind(run);
                     (run.outcome.recorder.peak_in_flight, run.outcome.recorder.opened) = (1, 5);
                 },
-                StepResult::Failed(Backlog),
+                StepResult::Failed(Connections),
                 "piled up",
             ),
             (
@@ -292,7 +312,22 @@ mod tests {
     }
 
     #[test]
-    fn a_step_with_a_growing_delay_fails() {
+    fn connections_are_the_cause_only_if_responses_come_in_time_after_the_send() {
+        use Cause::{Backlog, Connections};
+        let slo = "p99<20ms".parse().unwrap();
+        let result = |service_ms: u32| {
+            let mut run = run();
+            fall_behind(&mut run);
+            set_latency(&mut run, service_ms * MS);
+            evaluate(&slo, &run, &LatencyTrend::default()).result
+        };
+        let [in_time, near, late] = [1, 19, 21].map(result);
+        assert_eq!([in_time, near], [StepResult::Failed(Connections); 2]);
+        assert_eq!(late, StepResult::Failed(Backlog));
+    }
+
+    #[test]
+    fn a_step_with_a_growing_latency_fails() {
         let slo = "p99<20ms".parse().unwrap();
         assert_eq!(
             evaluate(&slo, &run(), &trend(&[1, 2, 3, 4, 5])).result,
@@ -302,21 +337,21 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_grows_if_each_interval_is_later_and_the_last_one_much_later() {
+    fn a_latency_grows_if_each_interval_is_slower_and_the_last_one_much_slower() {
         for (delays, is_growing) in [
             (&[][..], false),
             (&[5], false),
             (&[1, 5], false),
             (&[1, 2, 3], true),
             (&[0, 1, 2, 3, 4], true),
-            // Not twice the delay.
+            // Not twice the first one.
             (&[10, 12, 15, 18, 20], false),
             (&[10, 12, 15, 18, 21], true),
             // It recovered, or did not grow.
             (&[1, 9, 3, 5, 9], false),
             (&[1, 2, 2, 3, 9], false),
             (&[1, 2, 3, 9, 8], false),
-            // A delay below a millisecond is ignored.
+            // A latency below a millisecond is ignored.
             (&[0, 0, 1], false),
         ] {
             assert_eq!(trend(delays).is_growing(), is_growing, "{delays:?}");

@@ -12,7 +12,7 @@ use rudy_stats::schedule::{Arrivals, Profile};
 use rudy_stats::search::{self, Next, Search, Step};
 use rudy_units::Rate;
 
-use self::evaluation::{DelayTrend, Evaluation, evaluate};
+use self::evaluation::{Evaluation, LatencyTrend, evaluate};
 use self::report::{CompletedStep, SearchReport};
 use super::command::run_with_fallback;
 use super::options::{Options, SloSearchOptions};
@@ -27,7 +27,7 @@ use crate::units;
 /// previous step.
 const WARM_UP_DIVISOR: u32 = 3;
 
-/// The number of intervals of a step, each of which has its mean schedule delay.
+/// The number of intervals of a step, each of which has its mean latency.
 const INTERVALS_PER_STEP: u32 = 5;
 
 /// The pause between two steps takes one part in this number of a step, up to [`PAUSE_MAX`]. In it, the server closes
@@ -201,15 +201,15 @@ impl SearchRunner<'_> {
     }
 }
 
-/// Records the schedule delay of a step, and stops it on a signal.
+/// Records the latency over a step, and stops it on a signal.
 struct Watcher<'a> {
-    trend: DelayTrend,
+    trend: LatencyTrend,
     interrupt: &'a Interrupt,
 }
 
 impl<'a> Watcher<'a> {
     fn new(interrupt: &'a Interrupt) -> Self {
-        Self { trend: DelayTrend::default(), interrupt }
+        Self { trend: LatencyTrend::default(), interrupt }
     }
 }
 

@@ -81,8 +81,12 @@ impl fmt::Display for SearchReport {
         writeln!(f, "objective    {}", options.slo)?;
         writeln!(
             f,
-            "client       {} with at most {} in flight on each; {}",
-            units::counted(config.connections, "connection"),
+            "client       {}, with at most {} in flight on each; {}",
+            self.steps
+                .iter()
+                .find_map(|step| step.run.as_ref())
+                .map_or(config, |run| &run.config)
+                .describe_connections(),
             units::counted(config.in_flight_per_connection(), "request"),
             units::counted(config.threads, "thread")
         )?;
@@ -136,8 +140,11 @@ impl SearchReport {
             Cause::Latency => "latency exceeded the objective",
             Cause::Errors => "errors exceeded the objective",
             Cause::Backlog => "the server did not keep up",
+            Cause::Connections => {
+                "the number of connections was the limit, so the server may sustain more with --max-connections"
+            }
             Cause::Client => "the server was not the limit, so it may sustain more",
-            Cause::TooFewRequests => "there were too few requests",
+            Cause::TooFewRequests => "there were too few requests to decide",
         };
         let reason = self.failed_step(rate).map(|step| format!(" ({})", step.evaluation.reason));
         Some(format!("At {} {what}{}.", units::rate(rate), reason.unwrap_or_default()))
@@ -197,7 +204,7 @@ pub(super) struct SearchDocument<'a> {
     max_rate_per_s: Option<f64>,
     /// The lowest rate above it that failed; null if none did.
     failed_rate_per_s: Option<f64>,
-    /// The cause of the failure: `latency`, `errors`, `backlog`, `client` or `too_few_requests`.
+    /// The cause of the failure: `latency`, `errors`, `backlog`, `connections`, `client` or `too_few_requests`.
     failed_by: Option<&'static str>,
     /// Whether the result is a lower bound, because the server was not the limit.
     is_lower_bound: bool,
@@ -254,6 +261,7 @@ fn cause_name(cause: Cause) -> &'static str {
         Cause::Latency => "latency",
         Cause::Errors => "errors",
         Cause::Backlog => "backlog",
+        Cause::Connections => "connections",
         Cause::Client => "client",
         Cause::TooFewRequests => "too_few_requests",
     }

@@ -8,6 +8,9 @@ use super::totals::Totals;
 use crate::bench::run::{Interval, Watch};
 use crate::units;
 
+/// The line after all connections have been opened, shortly before the first request. A lab reads it.
+pub const LOAD_STARTS: &str = "the load starts";
+
 /// Prints progress lines.
 #[derive(Debug)]
 pub(super) struct Lines {
@@ -31,6 +34,11 @@ impl Watch for Lines {
             self.next += self.interval;
             print_line(&format!("{open} of {total} connections open"));
         }
+    }
+
+    fn start(&mut self, earliest: Instant) -> Instant {
+        print_line(LOAD_STARTS);
+        earliest
     }
 
     fn interval(&mut self, interval: &Interval) {

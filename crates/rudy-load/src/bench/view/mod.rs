@@ -8,6 +8,7 @@ mod totals;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+pub use self::lines::LOAD_STARTS;
 use self::lines::Lines;
 use self::screen::Screen;
 use super::options::OutputOptions;

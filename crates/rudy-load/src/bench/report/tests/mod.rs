@@ -22,6 +22,7 @@ pub(in crate::bench) fn config() -> Config {
         streams: None,
         pipeline: 1,
         requests_per_connection: None,
+        connections_max: None,
         rate: None,
         rate_at_end: None,
         arrivals: None,
@@ -62,6 +63,7 @@ fn outcome(recorder: Recorder) -> Outcome {
         duration: Duration::from_secs(2),
         in_flight_at_end: 0,
         threads: vec![idle; 2],
+        relay: None,
         is_interrupted: false,
     }
 }
@@ -125,6 +127,36 @@ fn the_report_of_an_open_loop_that_kept_its_rate() {
 /// The third line of the report: the verdict.
 fn verdict(run: &Run) -> String {
     render(run, false).lines().nth(2).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_time_to_connect_is_no_lateness_of_the_client() {
+    let ms = Duration::from_millis;
+    let verdict = |delay_ms| {
+        let mut recorder = Recorder { opened: 2000, ..sent(2000, ms(delay_ms)) };
+        recorder.connect.record_n(ms(20), 2000);
+        recorder.tls.record_n(ms(30), 2000);
+        verdict(&run(Config { requests_per_connection: Some(1), ..open(1000.0) }, recorder))
+    };
+    assert!(verdict(50).starts_with("The rate was kept"), "{}", verdict(50));
+    assert!(verdict(53).contains("so the client was the limit"), "{}", verdict(53));
+}
+
+#[test]
+fn a_relay_without_time_left_is_named_also_if_the_rate_was_kept() {
+    let verdict = |cpu_ms| {
+        let mut run = run(open(1000.0), sent(2000, Duration::from_micros(20)));
+        let (cpu, wall) = (Duration::from_millis(cpu_ms), Duration::from_secs(2));
+        run.outcome.relay = Some(ThreadTime { cpu, wall, ..ThreadTime::default() });
+        assert!(render(&run, false).contains(&format!("relay {} %", cpu_ms / 20)), "{}", render(&run, false));
+        verdict(&run)
+    };
+    assert!(verdict(1700).starts_with("The rate was kept"), "{}", verdict(1700));
+    assert!(
+        verdict(1900).starts_with("The relay of --round-trip used 95.0 % of a core"),
+        "{}",
+        verdict(1900)
+    );
 }
 
 #[test]
@@ -204,7 +236,8 @@ fn an_overloaded_server_is_the_limit() {
     overloaded.outcome.recorder.peak_in_flight = 2;
     let text = render(&overloaded, false);
     assert!(
-        verdict(&overloaded).contains("all connections were busy, so the server was the limit"),
+        verdict(&overloaded)
+            .contains("all connections were busy, so the server or their number was the limit"),
         "{text}"
     );
     assert!(
