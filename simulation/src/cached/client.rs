@@ -9,10 +9,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Item;
-use super::ledger::{Answer, Head, Ledger};
+use super::ledger::{Answer, Head, Ledger, OUTAGE};
 use crate::client::{Client, PATIENCE};
 use crate::request::Route;
 use crate::tls::Socket;
+
+/// The field of a client that reloads.
+const RELOAD: &str = "Cache-Control: no-cache\r\n";
 
 /// A client of cached items.
 pub(crate) struct CachedClient {
@@ -85,7 +88,7 @@ impl CachedClient {
         match random.u32(..20) {
             0 | 1 => Request { method: "HEAD", ..request },
             2 | 3 => Request { method: "POST", fields: "Content-Length: 0\r\n".to_owned(), ..request },
-            4 => Request { fields: "Cache-Control: no-cache\r\n".to_owned(), ..request },
+            4 | 10 => Request { fields: RELOAD.to_owned(), ..request },
             5 | 6 => {
                 let first = random.usize(..=item.length(0) * 3 / 2);
                 let last = first + random.usize(..50_000);
@@ -164,7 +167,9 @@ impl CachedClient {
             counts.responses += 1;
             counts.errors += u64::from(head.status() >= 500);
         });
-        let has_succeeded = head.status() < 400 || (head.status() == 416 && request.range.is_some());
+        let has_succeeded = head.status() < 400
+            || (head.status() == 416 && request.range.is_some())
+            || (head.status() == 503 && head.field(OUTAGE).is_some());
         if !has_succeeded {
             self.fails(request, &format!("status {}", head.status()), begin, false);
         } else if request.method == "POST" {
@@ -194,6 +199,7 @@ impl CachedClient {
             body: body.map(Vec::as_slice),
             condition: request.condition.as_deref(),
             range: request.range,
+            is_reload: request.fields == RELOAD,
         });
     }
 }

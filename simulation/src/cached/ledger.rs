@@ -16,6 +16,9 @@ use crate::trace::Trace;
 /// Seconds are whole for a cache, so an age may be one less than it is. Half a second more is for what is in flight.
 const INACCURACY: Duration = Duration::from_millis(1500);
 
+/// The field of the errors of an origin.
+pub(super) const OUTAGE: &str = "x-outage";
+
 /// All that is known of the items.
 pub(crate) struct Ledger {
     judge: Arc<Judge>,
@@ -76,6 +79,8 @@ pub(super) struct Answer<'a> {
     pub(super) condition: Option<&'a str>,
     /// The first byte and the one behind the last one that were requested.
     pub(super) range: Option<(usize, usize)>,
+    /// Whether the client wants no stored response without a validation.
+    pub(super) is_reload: bool,
 }
 
 /// The head of a response, in lower case.
@@ -121,9 +126,21 @@ impl Ledger {
         self.start.elapsed()
     }
 
+    /// Whether the origin responds to a request with an error now.
+    pub(crate) fn is_down(&self, request: &Received) -> bool {
+        Item(request.resource.number).is_down(self.now()) && !request.head.starts_with("post")
+    }
+
     /// Returns the response of the origin to a request.
     pub(crate) fn respond(&self, request: &Received) -> Vec<u8> {
         let (item, at) = (Item(request.resource.number), self.now());
+        if self.is_down(request) {
+            return format!(
+                "HTTP/1.1 503 Service Unavailable\r\nX-Request: {}\r\n{OUTAGE}: yes\r\nContent-Length: 0\r\n\r\n",
+                request.id
+            )
+            .into_bytes();
+        }
         let version = item.version(at);
         let number = {
             let mut state = self.state.lock();
@@ -309,7 +326,9 @@ fn identity(answer: &Answer<'_>, fetch: &Fetch) -> Result<(), String> {
 fn freshness(answer: &Answer<'_>, fetch: &Fetch, [back, forward]: [Duration; 2]) -> Result<(), String> {
     let Rules { lifetime, stale_while_revalidate, stale_if_error, .. } = answer.item.rules();
     let age = answer.sent.saturating_sub(fetch.at).saturating_sub(back);
-    let permitted = Duration::from_secs(lifetime + stale_while_revalidate.max(stale_if_error));
+    // Who reloads gets no stale response, also in place of an error (RFC 9111 §5.2.1.4).
+    let stale = if answer.is_reload { 0 } else { stale_while_revalidate.max(stale_if_error) };
+    let permitted = Duration::from_secs(lifetime + stale);
     if age > permitted + INACCURACY {
         return Err(format!("it is {age:?} old"));
     }

@@ -36,11 +36,11 @@ impl Item {
         let stored = Rules { is_stored: true, has_tag: true, ..Rules::default() };
         match self.0 % 7 {
             0 => Rules { lifetime: 10, ..stored },
-            1 => Rules { lifetime: 3, has_tag: false, ..stored },
+            1 => Rules { lifetime: 3, stale_if_error: 20, has_tag: false, ..stored },
             2 => Rules::default(),
             3 => stored,
             4 => Rules { lifetime: 2, stale_while_revalidate: 4, ..stored },
-            5 => Rules { lifetime: 2, stale_if_error: 6, ..stored },
+            5 => Rules { lifetime: 2, stale_if_error: 20, ..stored },
             _ => Rules { lifetime: 60, ..stored },
         }
     }
@@ -60,6 +60,12 @@ impl Item {
     pub(super) fn version(self, at: Duration) -> u64 {
         let period_s = [3, 1_000_000, 7, 20].get(usize::try_from(self.0 % 4).unwrap_or(0)).copied();
         at.as_secs() / period_s.unwrap_or(1)
+    }
+
+    /// Whether the origin responds to requests with errors at this time: of items that may be sent in their place, every third four
+    /// seconds.
+    pub(super) fn is_down(self, at: Duration) -> bool {
+        self.rules().stale_if_error > 0 && at.as_secs() / 4 % 3 == 2
     }
 
     /// Returns the length of a version. Versions differ in it, so that none can be mistaken for another one.
