@@ -1,6 +1,6 @@
 //! Changed heads of prepared responses, encoded once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use rudy_message::PreparedHead;
@@ -16,13 +16,13 @@ struct Derived {
     head: Arc<PreparedHead>,
 }
 
-/// Keeps changed heads by the address of the original.
-#[derive(Debug)]
-pub struct DerivedHeads(Box<[ArcSwapOption<Derived>]>);
+/// Keeps changed heads by the address of the original. They have no memory until the first one.
+#[derive(Debug, Default)]
+pub struct DerivedHeads(OnceLock<Box<[ArcSwapOption<Derived>]>>);
 
 impl DerivedHeads {
     pub fn new() -> Self {
-        Self((0..HEADS).map(|_| ArcSwapOption::empty()).collect())
+        Self::default()
     }
 
     /// Returns the changed head for `from`, which `change` makes if it is not known.
@@ -33,7 +33,8 @@ impl DerivedHeads {
     ) -> Arc<PreparedHead> {
         // The multiplier of Fibonacci hashing spreads addresses, whose low bits are equal.
         let hash = (Arc::as_ptr(from).addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let slot = &self.0[(hash >> 56) as usize % HEADS];
+        let slots = self.0.get_or_init(|| (0..HEADS).map(|_| ArcSwapOption::empty()).collect());
+        let slot = &slots[(hash >> 56) as usize % HEADS];
         if let Some(known) = &*slot.load()
             && Arc::ptr_eq(&known.from, from)
         {
