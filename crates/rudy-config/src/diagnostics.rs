@@ -151,6 +151,15 @@ impl Diagnostics {
             .map_or(Ok(()), Err)
     }
 
+    /// Splits off the problems about files that do not exist, as their titles.
+    #[must_use]
+    pub fn split_missing_files(mut self) -> (Vec<String>, Self) {
+        let is_missing = |problem: &Problem| problem.title.contains("No such file or directory");
+        let missing = self.problems.extract_if(.., |problem| is_missing(problem));
+        let titles = missing.map(|problem| problem.title).collect();
+        (titles, self)
+    }
+
     /// The number of problems.
     #[must_use]
     pub fn count(&self) -> usize {

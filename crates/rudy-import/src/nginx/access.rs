@@ -1,0 +1,332 @@
+//! What closes a location: `allow`, `deny`, `auth_basic`, `auth_request`, `satisfy`, `internal`, `limit_except`.
+
+use super::Context;
+use super::locations::Kind;
+use super::route::Place;
+use super::scope::{Scope, named};
+use super::text::{Part, parts, substitute};
+use crate::syntax::Directive;
+use crate::toml::{Table, Value};
+
+/// Whether a block has a rule that closes it.
+pub(super) fn closes(scope: &Scope<'_>) -> bool {
+    const CLOSING: [&str; 6] = ["deny", "auth_basic", "auth_request", "satisfy", "internal", "return"];
+    scope.own().iter().any(|directive| CLOSING.contains(&directive.name.as_str()))
+}
+
+/// The rules of a location.
+#[derive(Debug, Default)]
+struct Rules {
+    /// The addresses: whether they are allowed, and what they are.
+    clients: Vec<(bool, String)>,
+    basic_auth: Option<Value>,
+    forward_auth: Option<Value>,
+    /// A rule that Rudy cannot have.
+    closed: Option<String>,
+}
+
+/// Adds the rules of a location to its routes.
+pub(super) fn apply(routes: Vec<Table>, place: &Place<'_, '_>, context: &mut Context<'_>) -> Vec<Table> {
+    let rules = rules(place, context);
+    let any = place.scope.find("satisfy").filter(|satisfy| satisfy.arg(0) == "any");
+    place.scope.find("satisfy").into_iter().for_each(|satisfy| context.ledger.translated(satisfy));
+    let has_login = rules.basic_auth.is_some() || rules.forward_auth.is_some();
+    let is_any = any.is_some() && has_login && !rules.clients.is_empty();
+    let internal = named(place.scope.own(), "internal").next();
+    internal.into_iter().for_each(|internal| context.ledger.translated(internal));
+    let mut result = Vec::new();
+    for mut route in routes {
+        if route.is_done {
+            result.push(route);
+            continue;
+        }
+        if internal.is_some() && route.get("rewrite").is_none() {
+            route.set("internal", true);
+        }
+        if let Some(why) = &rules.closed {
+            close(&mut route, why);
+        } else if is_any {
+            result.extend(clients_alone(&route, &rules, context));
+            logins(&mut route, &rules);
+        } else {
+            addresses(&mut route, &rules.clients);
+            logins(&mut route, &rules);
+        }
+        methods(&mut route, place, context);
+        result.push(route);
+    }
+    result
+}
+
+/// Closes a route: what it would have permitted is not known.
+fn close(route: &mut Table, why: &str) {
+    for handler in ["files", "proxy", "fastcgi", "redirect", "rewrite", "status"] {
+        route.remove(handler);
+    }
+    route.comment(format!("Closed: {why}"));
+    route.set("respond", 403);
+}
+
+fn rules(place: &Place<'_, '_>, context: &mut Context<'_>) -> Rules {
+    let mut rules = Rules::default();
+    let scope = place.scope;
+    for directive in scope.all_of(["allow", "deny"]) {
+        let is_allow = directive.name == "allow";
+        match client(&substitute(directive.arg(0), scope)) {
+            Some(client) => {
+                context.ledger.translated(directive);
+                rules.clients.push((is_allow, client));
+            }
+            None if is_allow => {
+                context.ledger.different(directive, "it is no address, so these clients stay closed out")
+            }
+            None => {
+                context
+                    .ledger
+                    .different(directive, "it is no address, so the location is closed: write `deny`");
+                rules.closed = Some(directive.summary());
+            }
+        }
+    }
+    basic(&mut rules, scope, context);
+    if let Some(request) = scope.find("auth_request").filter(|request| request.arg(0) != "off") {
+        match forward(request, place, context) {
+            Some(value) => {
+                context.ledger.translated(request);
+                rules.forward_auth = Some(value);
+            }
+            None => {
+                context.ledger.different(
+                    request,
+                    "its authorizer is not known, so the location is closed: write `forward_auth`",
+                );
+                rules.closed = Some(request.summary());
+            }
+        }
+    } else if let Some(off) = scope.find("auth_request") {
+        context.ledger.translated(off);
+    }
+    rules
+}
+
+fn client(text: &str) -> Option<String> {
+    if text == "all" {
+        return Some("anyone".to_owned());
+    }
+    let (address, prefix) = text.split_once('/').unwrap_or((text, "0"));
+    let is_network = address.parse::<std::net::IpAddr>().is_ok() && prefix.parse::<u8>().is_ok();
+    is_network.then(|| text.to_owned())
+}
+
+fn basic(rules: &mut Rules, scope: &Scope<'_>, context: &mut Context<'_>) {
+    let Some(basic) = scope.find("auth_basic") else { return };
+    context.ledger.translated(basic);
+    if basic.arg(0) == "off" {
+        return;
+    }
+    let file = scope.find("auth_basic_user_file").map(|file| {
+        context.ledger.translated(file);
+        substitute(file.arg(0), scope)
+    });
+    let realm = substitute(basic.arg(0), scope);
+    match file.filter(|file| !file.contains('$')) {
+        Some(file) => {
+            let mut keys = vec![("file", file.into())];
+            if realm.is_ascii() && !realm.contains('$') {
+                keys.push(("realm", realm.into()));
+            }
+            rules.basic_auth = Some(Value::table(keys));
+        }
+        None => {
+            context
+                .ledger
+                .different(basic, "its file is not known, so the location is closed: write `basic_auth`");
+            rules.closed = Some(basic.summary());
+        }
+    }
+}
+
+/// The rules for addresses, in their order. Without one that matches, nginx allows the request.
+fn addresses(route: &mut Table, clients: &[(bool, String)]) {
+    let end = clients.iter().position(|(_, client)| client == "anyone").unwrap_or(clients.len());
+    let last = clients.get(end).is_none_or(|(is_allow, _)| *is_allow);
+    let listed = &clients[..end];
+    let of = |is_allow: bool| {
+        Value::texts(listed.iter().filter(|(allow, _)| *allow == is_allow).map(|(_, client)| client.clone()))
+    };
+    match (listed, last) {
+        ([], true) => {}
+        ([], false) => close(route, "deny all"),
+        _ if !last && listed.iter().all(|(is_allow, _)| *is_allow) => route.set("allow", of(true)),
+        _ if last && listed.iter().all(|(is_allow, _)| !is_allow) => route.set("deny", of(false)),
+        _ => {
+            let rule = |is_allow: bool, client: &str| {
+                Value::table([(if is_allow { "allow" } else { "deny" }, Value::from(client))])
+            };
+            let rules = listed.iter().map(|(is_allow, client)| rule(*is_allow, client));
+            route.set("access", Value::List(rules.chain([rule(last, "anyone")]).collect()));
+        }
+    }
+}
+
+fn logins(route: &mut Table, rules: &Rules) {
+    if route.get("respond").is_some() && route.get("files").is_none() && rules.closed.is_some() {
+        return;
+    }
+    if let Some(basic) = &rules.basic_auth {
+        route.set("basic_auth", basic.clone());
+    }
+    if let Some(forward) = &rules.forward_auth {
+        route.set("forward_auth", forward.clone());
+    }
+}
+
+/// `satisfy any`: a route before, without a login, for the addresses that are allowed.
+fn clients_alone(route: &Table, rules: &Rules, context: &mut Context<'_>) -> Option<Table> {
+    let end = rules.clients.iter().position(|(_, client)| client == "anyone").unwrap_or(rules.clients.len());
+    let listed = &rules.clients[..end];
+    let is_list = listed.iter().all(|(is_allow, _)| *is_allow) && !listed.is_empty();
+    let can_have = route.get("when").is_none();
+    if !is_list || !can_have {
+        context.joined.push("a location with `satisfy any` has the login only".to_owned());
+        return None;
+    }
+    let mut alone = route.clone();
+    let clients = Value::texts(listed.iter().map(|(_, client)| client.clone()));
+    alone.set("when", Value::table([("clients", clients)]));
+    alone.comment("satisfy any: these clients need no login.");
+    Some(alone)
+}
+
+/// `limit_except`: the methods that need no permission. All others stay closed.
+fn methods(route: &mut Table, place: &Place<'_, '_>, context: &mut Context<'_>) {
+    let Some(limit) = named(place.scope.own(), "limit_except").next() else { return };
+    let is_closed = limit.children().iter().any(|rule| rule.name == "deny" && rule.arg(0) == "all");
+    if !is_closed || limit.children().len() > 1 {
+        context.ledger.different(limit, "the other methods are closed for all: write `access`");
+    } else {
+        context.ledger.translated(limit);
+    }
+    limit.children().iter().for_each(|rule| context.ledger.translated(rule));
+    if route.get("respond").is_some() {
+        return;
+    }
+    let mut methods = limit.args.clone();
+    if methods.iter().any(|method| method == "GET") && !methods.iter().any(|method| method == "HEAD") {
+        methods.push("HEAD".to_owned());
+    }
+    let allowed = route.remove("allow").unwrap_or_else(|| "anyone".into());
+    let rule = Value::table([("allow", allowed), ("methods", Value::texts(methods))]);
+    route.set("access", Value::List(vec![rule]));
+}
+
+/// The location that an `auth_request` of the server asks.
+fn authorizer<'a>(path: &str, server: &Scope<'a>) -> Option<&'a Directive> {
+    named(server.own(), "location").find(|location| {
+        matches!(Kind::of(location), Kind::Exact(own) | Kind::Prefix { path: own, .. } if own == path)
+    })
+}
+
+/// Whether a location is only asked by `auth_request`.
+pub(super) fn is_authorizer(location: &Directive, server: &Scope<'_>) -> bool {
+    let (Kind::Exact(path) | Kind::Prefix { path, .. }) = Kind::of(location) else { return false };
+    let is_internal = named(location.children(), "internal").next().is_some()
+        || named(location.children(), "proxy_pass_request_body").next().is_some();
+    is_internal && asks(server.own(), &path)
+}
+
+fn asks(block: &[Directive], path: &str) -> bool {
+    block.iter().any(|directive| {
+        directive.name == "auth_request" && directive.arg(0) == path || asks(directive.children(), path)
+    })
+}
+
+fn forward(request: &Directive, place: &Place<'_, '_>, context: &mut Context<'_>) -> Option<Value> {
+    let location = authorizer(request.arg(0), place.server)?;
+    let scope = place.server.inner(location.children());
+    let pass = named(location.children(), "proxy_pass").next()?;
+    let mut url = substitute(pass.arg(0), &scope);
+    for query in ["${is_args}${args}", "?${args}", "?${query_string}", "${request_uri}"] {
+        url = url.trim_end_matches(query).to_owned();
+    }
+    if url.contains('$') || !url.starts_with("http") {
+        return None;
+    }
+    if url.split_once("://").is_some_and(|(_, rest)| !rest.contains('/')) {
+        url.push_str(request.arg(0));
+    }
+    let (scheme, rest) = url.split_once("://")?;
+    let (authority, path) = rest.split_once('/')?;
+    if let Some(upstream) = context.upstreams.get(authority).copied() {
+        let server = super::upstreams::upstream(upstream, context).servers.into_iter().next()?;
+        url = format!("{scheme}://{}/{path}", server.address);
+    }
+    let mut keys = vec![("url".to_owned(), url.into()), ("copy".to_owned(), copies(place, context))];
+    if let Some(login) = login(place, context) {
+        keys.push(("login".to_owned(), login.into()));
+    }
+    Some(Value::Table(keys))
+}
+
+/// The variables that responses of the authorizer set, with the names of the fields.
+fn copied(scope: &Scope<'_>) -> Vec<(String, String)> {
+    let pair = |set: &Directive| {
+        let field = set.arg(1).strip_prefix("$upstream_http_")?;
+        Some((set.arg(0).trim_start_matches('$').to_owned(), super::text::field_name(field)))
+    };
+    scope.everywhere("auth_request_set").filter_map(pair).collect()
+}
+
+/// Whether the value of a field is one that the authorizer sends.
+pub(super) fn is_copied(value: &str, place: &Place<'_, '_>) -> bool {
+    let copied = copied(place.scope);
+    copied.iter().any(|(variable, _)| value == format!("${{{variable}}}"))
+}
+
+fn copies(place: &Place<'_, '_>, context: &mut Context<'_>) -> Value {
+    let copied = copied(place.scope);
+    place.scope.everywhere("auth_request_set").for_each(|set| context.ledger.translated(set));
+    let fields = place.scope.all("proxy_set_header");
+    let pairs = fields.iter().filter_map(|field| {
+        let value = substitute(field.arg(1), place.scope);
+        let (_, from) = copied.iter().find(|(variable, _)| value == format!("${{{variable}}}"))?;
+        Some((from.clone(), field.arg(0).to_owned()))
+    });
+    let pairs: Vec<_> = pairs.collect();
+    if pairs.iter().all(|(from, to)| from.eq_ignore_ascii_case(to)) {
+        return Value::List(pairs.into_iter().map(|(_, to)| to.into()).collect());
+    }
+    Value::Table(pairs.into_iter().map(|(from, to)| (from, to.into())).collect())
+}
+
+/// The login page: where `error_page 401` redirects to.
+fn login(place: &Place<'_, '_>, context: &mut Context<'_>) -> Option<String> {
+    let page = place.scope.all("error_page").into_iter().find(|page| page.arg(0) == "401")?;
+    let to = page.args.last()?;
+    let open = "write `login` in `forward_auth`: where browsers without a login go";
+    let url = match authorizer_page(to, place.server) {
+        Some((ret, scope)) => {
+            context.ledger.translated(ret);
+            ret.args.last().map(|url| substitute(url, &scope))?
+        }
+        None => substitute(to, place.scope),
+    };
+    let escaped =
+        ["${target_url}", "${escaped_request_uri}"].iter().fold(url, |url, name| url.replace(name, "{url}"));
+    let all = ["${scheme}://${http_host}${request_uri}", "${scheme}://${host}${request_uri}"];
+    let url =
+        all.iter().fold(escaped, |url, text| url.replace(text, "{url}")).replace("${request_uri}", "{uri}");
+    let has_variable = parts(&url).iter().any(|part| matches!(part, Part::Variable(_)));
+    if has_variable || !(url.starts_with("http") || url.starts_with('/')) {
+        context.ledger.open(page, open);
+        return None;
+    }
+    context.ledger.translated(page);
+    Some(url)
+}
+
+fn authorizer_page<'a>(name: &str, server: &Scope<'a>) -> Option<(&'a Directive, Scope<'a>)> {
+    let location = named(server.own(), "location").find(|location| location.arg(0) == name)?;
+    let ret = named(location.children(), "return").next()?;
+    Some((ret, server.inner(location.children())))
+}

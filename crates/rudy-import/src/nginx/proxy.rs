@@ -1,0 +1,355 @@
+//! `proxy_pass` and `grpc_pass`.
+
+use super::Context;
+use super::locations::{Kind, Match};
+use super::regexes::is_plain;
+use super::route::{Place, unavailable};
+use super::scope::Scope;
+use super::text::{Use, substitute, translate};
+use super::upstreams::{Server, Upstream, upstream};
+use super::{messages, proxy_fields};
+use crate::syntax::Directive;
+use crate::toml::{Table, Value};
+
+/// A URL of `proxy_pass`.
+struct Url {
+    scheme: &'static str,
+    authority: String,
+    /// The path and the query, if the URL has them.
+    uri: Option<String>,
+    /// Whether it was written with variables: then the path is not a replacement for that of the location.
+    is_variable: bool,
+}
+
+impl Url {
+    fn of(pass: &Directive, scope: &Scope<'_>) -> Option<Self> {
+        let text = substitute(pass.arg(0), scope);
+        let is_variable = pass.arg(0).contains('$');
+        let text = text.replace("${is_args}${args}", "{query}");
+        let (scheme, rest) = match text.split_once("://") {
+            Some(("http", rest)) => (if pass.name == "grpc_pass" { "h2c" } else { "http" }, rest),
+            Some(("https" | "grpcs", rest)) => ("https", rest),
+            Some(("grpc", rest)) => ("h2c", rest),
+            None if pass.name == "grpc_pass" => ("h2c", text.as_str()),
+            _ => return None,
+        };
+        if let Some(rest) = rest.strip_prefix("unix:") {
+            let (path, uri) = match rest.split_once(':') {
+                Some((path, uri)) => (path, (!uri.is_empty()).then(|| uri.to_owned())),
+                None => (rest, None),
+            };
+            return Some(Self { scheme, authority: format!("unix:{path}"), uri, is_variable });
+        }
+        let uri_at = ["/", "${request_uri}", "${uri}", "${1}", "?", "{query}"]
+            .iter()
+            .filter_map(|start| rest.find(start))
+            .min();
+        let (authority, uri) = rest.split_at(uri_at.unwrap_or(rest.len()));
+        let uri = (!uri.is_empty()).then(|| uri.to_owned());
+        Some(Self { scheme, authority: authority.to_owned(), uri, is_variable })
+    }
+}
+
+/// The routes of a location with `proxy_pass`.
+pub(super) fn routes(pass: &Directive, place: &Place<'_, '_>, context: &mut Context<'_>) -> Vec<Table> {
+    context.ledger.translated(pass);
+    let Some(url) = Url::of(pass, place.scope).filter(|url| !url.authority.contains('$')) else {
+        context.ledger.open(pass, "write the URL of the upstream: it has variables without a value here");
+        return vec![unavailable(place, &format!("{}: its upstream is not known.", pass.summary()))];
+    };
+    let upstream = match context.upstreams.get(url.authority.as_str()).copied() {
+        Some(block) => upstream(block, context),
+        None => Upstream { servers: vec![Server::one(&url.authority)], keys: Vec::new() },
+    };
+    let is_address = |server: &Server| is_authority(&server.address);
+    if upstream.servers.is_empty() || !upstream.servers.iter().all(is_address) {
+        context.ledger.open(pass, "write the URL of the upstream");
+        return vec![unavailable(place, &format!("{}: its upstream is not known.", pass.summary()))];
+    }
+    let mut keys = vec![(
+        "upstreams".to_owned(),
+        Value::one_or_many(upstream.servers.iter().map(|server| server.value(url.scheme)).collect()),
+    )];
+    let is_pool = upstream.servers.len() > 1;
+    keys.extend(upstream.keys);
+    let mut routes = path(&url, pass, place, &mut keys, context);
+    settings(&mut keys, &url, is_pool, place.scope, context);
+    if let Some(route) = routes.last_mut() {
+        proxy_fields::apply(route, &mut keys, &url.authority, place, context);
+        messages::hidden_fields(route, "proxy_hide_header", place.scope, context);
+        super::caching::apply(route, "proxy", place.scope, context);
+        route.set("proxy", if keys.len() == 1 { keys.remove(0).1 } else { Value::Table(keys) });
+    }
+    routes
+}
+
+fn is_authority(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    text.starts_with("unix:/") || !text.is_empty() && text.bytes().all(is_letter)
+}
+
+/// The routes with the path that the upstream gets. The last one has the proxy.
+fn path(
+    url: &Url,
+    pass: &Directive,
+    place: &Place<'_, '_>,
+    keys: &mut Vec<(String, Value)>,
+    context: &mut Context<'_>,
+) -> Vec<Table> {
+    let mut routes = Vec::new();
+    let mut matched = place.matched.clone();
+    slash(place, &mut routes, context);
+    let uri = url.uri.as_deref().filter(|uri| {
+        !["${request_uri}", "${uri}{query}", "${uri}"].contains(uri)
+            && !(url.is_variable && *uri == "{query}")
+    });
+    match (uri, &place.kind) {
+        (None, _) => {}
+        (Some(uri), _) if url.is_variable => {
+            if uri != "/" {
+                return through_folder(uri, pass, place, keys, routes, context);
+            }
+            context
+                .ledger
+                .different(pass, "with a variable, nginx requests only /; here the path is passed on");
+        }
+        (Some(uri), Kind::Prefix { path, .. }) if path == uri => {}
+        (Some(uri), Kind::Prefix { path, .. })
+            if is_plain(path)
+                && !uri.contains('?')
+                && (path.ends_with('/') == uri.ends_with('/') || uri == "/") =>
+        {
+            replace_prefix(path, uri, pass, &mut matched, keys, context);
+        }
+        (Some(uri), Kind::Prefix { path, .. }) => {
+            let rest = format!("{uri}${{1}}");
+            let expression = format!("^{}(.*)$", super::regexes::escaped(path));
+            let narrowed = Place {
+                scope: place.scope,
+                server: place.server,
+                matched: Match { path: format!("regex:{expression}"), within: None, ..matched },
+                kind: place.kind.clone(),
+            };
+            return through_folder(&rest, pass, &narrowed, keys, routes, context);
+        }
+        (Some(uri), Kind::Exact(path)) if path == uri => {}
+        (Some(uri), _) => return through_folder(uri, pass, place, keys, routes, context),
+    }
+    routes.push(matched.route());
+    routes
+}
+
+/// nginx redirects the path of a folder without its slash, if the folder is an application.
+fn slash(place: &Place<'_, '_>, routes: &mut Vec<Table>, context: &mut Context<'_>) {
+    let Kind::Prefix { path, .. } = &place.kind else { return };
+    let Some(folder) = path.strip_suffix('/').filter(|folder| !folder.is_empty() && is_plain(folder)) else {
+        return;
+    };
+    if context.paths.contains(folder) || folder.starts_with("/_import/") {
+        return;
+    }
+    let mut route = Match::path(folder).route();
+    route.set(
+        "redirect",
+        Value::table([("to", format!("{path}{{query}}").into()), ("status", 301_u64.into())]),
+    );
+    route.is_done = true;
+    routes.push(route);
+}
+
+fn replace_prefix(
+    path: &str,
+    uri: &str,
+    pass: &Directive,
+    matched: &mut Match,
+    keys: &mut Vec<(String, Value)>,
+    context: &mut Context<'_>,
+) {
+    if path != "/" {
+        let folder = path.trim_end_matches('/');
+        matched.path = format!("{folder}/*");
+        if path.ends_with('/') && context.paths.contains(folder) {
+            matched.except.push(folder.to_owned());
+        }
+        keys.push(("strip_prefix".to_owned(), true.into()));
+        if !path.ends_with('/') {
+            context.ledger.different(pass, format!("only paths below {path}/ are passed on, with one slash"));
+        }
+    }
+    if uri != "/" {
+        keys.push(("add_prefix".to_owned(), uri.trim_end_matches('/').into()));
+    }
+    keys.push(("rewrite_location".to_owned(), true.into()));
+}
+
+/// A path that is more than a prefix: the site rewrites it into a folder of its own, and the proxy removes the folder.
+fn through_folder(
+    uri: &str,
+    pass: &Directive,
+    place: &Place<'_, '_>,
+    keys: &mut Vec<(String, Value)>,
+    mut routes: Vec<Table>,
+    context: &mut Context<'_>,
+) -> Vec<Table> {
+    let folder = context.folder();
+    match translate(&uri.replace("{query}", "${is_args}${args}"), Use::Target, place.scope, context) {
+        Ok(to) => {
+            let to = to.strip_suffix("{query}").filter(|to| !to.contains('?')).unwrap_or(&to).to_owned();
+            let mut route = place.matched.route();
+            route.set("rewrite", format!("{folder}{to}"));
+            routes.push(route);
+            let mut inner = Match::path(format!("{folder}/*")).route();
+            inner.set("internal", true);
+            keys.push(("strip_prefix".to_owned(), true.into()));
+            routes.push(inner);
+        }
+        Err(why) => {
+            context.ledger.open(pass, format!("{why}: write the route by hand"));
+            routes.push(place.matched.route());
+        }
+    }
+    routes
+}
+
+/// Removes the folder of a route from the path that its upstream gets.
+pub(super) fn strip(route: &mut Table) {
+    let keys = match route.remove("proxy") {
+        Some(Value::Table(mut keys)) => {
+            keys.retain(|(key, _)| key != "strip_prefix");
+            keys.push(("strip_prefix".to_owned(), true.into()));
+            keys
+        }
+        Some(upstreams) => {
+            vec![("upstreams".to_owned(), upstreams), ("strip_prefix".to_owned(), true.into())]
+        }
+        None => return,
+    };
+    route.set("proxy", Value::Table(keys));
+}
+
+/// Timeouts, buffers, retries, and TLS of the upstream.
+fn settings(
+    keys: &mut Vec<(String, Value)>,
+    url: &Url,
+    is_pool: bool,
+    scope: &Scope<'_>,
+    context: &mut Context<'_>,
+) {
+    let name = if url.scheme == "h2c" { "grpc" } else { "proxy" };
+    for (suffix, targets) in TIMEOUTS {
+        let Some(directive) = scope.find(&format!("{name}_{suffix}")) else { continue };
+        let Some(time) = time(&substitute(directive.arg(0), scope)) else {
+            context.ledger.open(directive, "write the time");
+            continue;
+        };
+        context.ledger.translated(directive);
+        for target in *targets {
+            keys.push(((*target).to_owned(), time.as_str().into()));
+        }
+    }
+    if let Some(buffering) = scope.find("proxy_request_buffering") {
+        context.ledger.translated(buffering);
+        if buffering.arg(0) == "off" {
+            keys.push(("request_buffering".to_owned(), "off".into()));
+        }
+    }
+    if let Some(file) = scope.find("proxy_max_temp_file_size") {
+        context.ledger.translated(file);
+        keys.push(("response_buffer".to_owned(), size(file.arg(0)).into()));
+    }
+    retries(keys, is_pool, scope, context);
+    redirects(keys, url, scope, context);
+    if url.scheme == "https" {
+        tls(keys, scope, context);
+    }
+}
+
+const TIMEOUTS: &[(&str, &[&str])] =
+    &[("connect_timeout", &["connect_timeout"]), ("read_timeout", &["response_timeout", "stall_timeout"])];
+
+fn retries(keys: &mut Vec<(String, Value)>, is_pool: bool, scope: &Scope<'_>, context: &mut Context<'_>) {
+    let Some(next) = scope.find("proxy_next_upstream") else { return };
+    context.ledger.translated(next);
+    let status = |arg: &String| arg.strip_prefix("http_")?.parse::<u64>().ok();
+    let statuses: Vec<_> = next.args.iter().filter_map(status).filter(|status| *status >= 500).collect();
+    if is_pool && !statuses.is_empty() {
+        let statuses = Value::List(statuses.into_iter().map(Value::from).collect());
+        keys.push(("retry_statuses".to_owned(), statuses));
+    }
+    if is_pool && next.args.iter().any(|arg| arg == "non_idempotent") {
+        keys.push(("retry_non_idempotent".to_owned(), true.into()));
+    }
+}
+
+fn redirects(keys: &mut Vec<(String, Value)>, url: &Url, scope: &Scope<'_>, context: &mut Context<'_>) {
+    for directive in scope.all("proxy_redirect") {
+        let from = substitute(directive.arg(0), scope);
+        if from == "off" {
+            context.ledger.translated(directive);
+            keys.retain(|(key, _)| key != "rewrite_location");
+        } else if from == "default" || from.contains(&url.authority) {
+            context.ledger.translated(directive);
+            if !keys.iter().any(|(key, _)| key == "rewrite_location") {
+                keys.push(("rewrite_location".to_owned(), true.into()));
+            }
+        } else if from == "http://" || from.starts_with("http://${") {
+            context.ledger.different(
+                directive,
+                "the application gets the scheme in X-Forwarded-Proto, and redirects to it",
+            );
+        }
+    }
+    for directive in scope.all("proxy_cookie_path").into_iter().chain(scope.all("proxy_cookie_domain")) {
+        let is_prefix = directive.arg(1).starts_with('/') && !directive.arg(1).contains(';');
+        if directive.arg(0) == "off"
+            || is_prefix && keys.iter().any(|(key, _)| key == "strip_prefix" || key == "add_prefix")
+        {
+            context.ledger.translated(directive);
+            keys.push(("rewrite_cookies".to_owned(), true.into()));
+        }
+    }
+}
+
+fn tls(keys: &mut Vec<(String, Value)>, scope: &Scope<'_>, context: &mut Context<'_>) {
+    let verify = scope.find("proxy_ssl_verify");
+    verify.into_iter().for_each(|verify| context.ledger.translated(verify));
+    if verify.is_some_and(|verify| verify.arg(0) == "on") {
+        if let Some(trusted) = scope.find("proxy_ssl_trusted_certificate") {
+            context.ledger.translated(trusted);
+            keys.push(("trusted_certificates".to_owned(), trusted.arg(0).into()));
+        }
+    } else {
+        // The default of nginx.
+        keys.push(("insecure_skip_verify".to_owned(), true.into()));
+    }
+    for (name, key) in
+        [("proxy_ssl_certificate", "client_certificate"), ("proxy_ssl_certificate_key", "client_key")]
+    {
+        if let Some(file) = scope.find(name) {
+            context.ledger.translated(file);
+            keys.push((key.to_owned(), file.arg(0).into()));
+        }
+    }
+}
+
+/// A time in Rudy's notation: a number alone is in seconds.
+pub(super) fn time(text: &str) -> Option<String> {
+    if text.parse::<u64>().is_ok() {
+        return Some(format!("{text}s"));
+    }
+    let end = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let number = text[..end].parse::<u64>().ok()?;
+    let days = |days: u64| number.checked_mul(days).map(|days| format!("{days}d"));
+    match &text[end..] {
+        "w" => days(7),
+        "M" => days(30),
+        "y" => days(365),
+        "ms" | "s" | "m" | "h" | "d" => Some(text.to_owned()),
+        _ => None,
+    }
+}
+
+/// A size in Rudy's notation.
+pub(super) fn size(text: &str) -> String {
+    text.to_ascii_uppercase().replace('K', "k")
+}
