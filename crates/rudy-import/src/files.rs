@@ -123,7 +123,7 @@ impl Joined<'_> {
             return Err(SyntaxError { place: include.place.clone(), problem });
         }
         let files = (self.read)(pattern);
-        if files.is_empty() && !pattern.contains('*') {
+        if files.is_empty() && !pattern.contains(['*', '?', '[']) {
             self.ledger.unprotected(
                 include,
                 "the file is not here: import where it is, or the output of `nginx -T`",

@@ -42,6 +42,11 @@ impl Ledger {
         self.add(directive, Verdict::Open { protects: true, advice: advice.into() });
     }
 
+    /// Whether a directive is not translated.
+    pub(crate) fn is_open(&self, directive: &Directive) -> bool {
+        matches!(self.0.get(&key(directive)), Some(Verdict::Open { .. }))
+    }
+
     pub(crate) fn has(&self, directive: &Directive) -> bool {
         self.0.contains_key(&key(directive))
     }

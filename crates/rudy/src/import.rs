@@ -142,8 +142,14 @@ fn read_file(path: &Path) -> io::Result<String> {
 }
 
 /// The files that an `include` names, in the order of their names. Those that cannot be read count as missing.
+///
+/// A file in `sites-enabled` includes files of the folder around it: paths are relative to the folder of nginx.conf.
 fn read_included(folder: &Path, pattern: &str, count: &mut usize) -> Vec<File> {
-    let path = folder.join(pattern);
+    let found = folder.ancestors().take(3).map(|folder| read_matching(&folder.join(pattern), count));
+    found.into_iter().find(|files| !files.is_empty()).unwrap_or_default()
+}
+
+fn read_matching(path: &Path, count: &mut usize) -> Vec<File> {
     let mut paths = vec![PathBuf::from("/")];
     if path.is_relative() {
         paths = vec![PathBuf::new()];

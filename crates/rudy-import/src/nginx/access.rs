@@ -269,22 +269,24 @@ fn forward(request: &Directive, place: &Place<'_, '_>, context: &mut Context<'_>
 }
 
 /// The variables that responses of the authorizer set, with the names of the fields.
-fn copied(scope: &Scope<'_>) -> Vec<(String, String)> {
+fn copied(place: &Place<'_, '_>) -> Vec<(String, String)> {
     let pair = |set: &Directive| {
         let field = set.arg(1).strip_prefix("$upstream_http_")?;
         Some((set.arg(0).trim_start_matches('$').to_owned(), super::text::field_name(field)))
     };
-    scope.everywhere("auth_request_set").filter_map(pair).collect()
+    let of_authorizers = named(place.server.own(), "location")
+        .flat_map(|location| named(location.children(), "auth_request_set"));
+    place.scope.everywhere("auth_request_set").chain(of_authorizers).filter_map(pair).collect()
 }
 
 /// Whether the value of a field is one that the authorizer sends.
 pub(super) fn is_copied(value: &str, place: &Place<'_, '_>) -> bool {
-    let copied = copied(place.scope);
+    let copied = copied(place);
     copied.iter().any(|(variable, _)| value == format!("${{{variable}}}"))
 }
 
 fn copies(place: &Place<'_, '_>, context: &mut Context<'_>) -> Value {
-    let copied = copied(place.scope);
+    let copied = copied(place);
     place.scope.everywhere("auth_request_set").for_each(|set| context.ledger.translated(set));
     let fields = place.scope.all("proxy_set_header");
     let pairs = fields.iter().filter_map(|field| {

@@ -4,7 +4,7 @@ use super::Context;
 use super::locations::Kind;
 use super::messages;
 use super::route::{Place, unavailable};
-use super::text::{Part, parts, substitute};
+use super::text::{Part, Use, parts, substitute, translate};
 use super::upstreams::upstream;
 use crate::toml::{Table, Value};
 
@@ -33,7 +33,7 @@ pub(super) fn route(
     let mut route = place.matched.route();
     let mut keys = vec![("address".to_owned(), Value::texts(addresses.into_iter().map(with_port)))];
     script(&mut keys, place, context);
-    parameters(&mut keys, place, context);
+    parameters(&mut keys, &mut route, place, context);
     for (name, key) in
         [("fastcgi_connect_timeout", "connect_timeout"), ("fastcgi_read_timeout", "response_timeout")]
     {
@@ -42,6 +42,13 @@ pub(super) fn route(
             context.ledger.translated(directive);
             keys.push((key.to_owned(), time.into()));
         }
+    }
+    if let Some((file, size)) = scope
+        .find("fastcgi_max_temp_file_size")
+        .and_then(|file| Some((file, super::proxy::size(file.arg(0))?)))
+    {
+        context.ledger.translated(file);
+        keys.push(("response_buffer".to_owned(), size.into()));
     }
     if let Some(buffering) = scope.find("fastcgi_request_buffering") {
         context.ledger.translated(buffering);
@@ -102,14 +109,49 @@ fn script(keys: &mut Vec<(String, Value)>, place: &Place<'_, '_>, context: &mut 
     }
 }
 
+/// A variable that is a header field of the request.
+fn field_of(
+    param: &crate::syntax::Directive,
+    variable: &str,
+    value: &str,
+    route: &mut Table,
+    place: &Place<'_, '_>,
+    context: &mut Context<'_>,
+) {
+    let name = super::text::field_name(&variable.to_lowercase());
+    if ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"].contains(&name.as_str()) {
+        context.ledger.different(param, "Rudy sets the fields about the client");
+        return;
+    }
+    match translate(value, Use::Field, place.scope, context) {
+        Ok(value) => {
+            context.ledger.translated(param);
+            let mut fields = match route.remove("request_headers") {
+                Some(Value::Table(fields)) => fields,
+                _ => Vec::new(),
+            };
+            fields.push((name, value.into()));
+            route.set("request_headers", Value::Table(fields));
+        }
+        Err(why) => context.ledger.open(param, format!("{why}: write the field into `request_headers`")),
+    }
+}
+
 /// Variables besides those that Rudy sets.
-fn parameters(keys: &mut Vec<(String, Value)>, place: &Place<'_, '_>, context: &mut Context<'_>) {
+fn parameters(
+    keys: &mut Vec<(String, Value)>,
+    route: &mut Table,
+    place: &Place<'_, '_>,
+    context: &mut Context<'_>,
+) {
     let is_standard = |name: &str| STANDARD.split(' ').any(|standard| standard == name);
     let mut own: Vec<(String, Value)> = Vec::new();
     for param in place.scope.all("fastcgi_param") {
         let (name, value) = (param.arg(0), substitute(param.arg(1), place.scope));
         if is_standard(name) {
             context.ledger.different(param, "the variables of CGI are set without it");
+        } else if let Some(field) = name.strip_prefix("HTTP_") {
+            field_of(param, field, &value, route, place, context);
         } else if value.contains('$') {
             context.ledger.open(param, "write it into `params`, without variables");
         } else {

@@ -152,6 +152,8 @@ fn tries(place: &Place<'_, '_>, context: &mut Context<'_>) -> Tries {
         let is_last = at + 1 == directive.args.len();
         if is_last && file.starts_with(['=', '@']) {
             tries.last = Some(file.clone());
+        } else if file.starts_with('@') {
+            context.ledger.different(directive, "only the last entry can be a named location, in nginx too");
         } else {
             match entry(file, scope, context) {
                 Ok(entry) if !tries.entries.contains(&entry) => tries.entries.push(entry),

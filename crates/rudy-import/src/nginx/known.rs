@@ -68,7 +68,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ),
     ("log_format", "its lines are used with the access log that names it, or in the combined format"),
     (
-        "etag if_modified_since max_ranges msie_padding msie_refresh keepalive_disable merge_slashes port_in_redirect \
+        "etag if_modified_since max_ranges proxy_force_ranges msie_padding msie_refresh keepalive_disable merge_slashes port_in_redirect \
       absolute_redirect server_name_in_redirect recursive_error_pages variables",
         "Rudy follows RFC 9110: paths are normalized, validators and ranges are on, and redirects are relative to the request",
     ),
@@ -122,7 +122,6 @@ const OPEN: &[(&str, bool, &str)] = &[
         true,
         "write `rate_limit` or `concurrent_requests` (docs/limits.md)",
     ),
-    ("client_max_body_size", true, "write `body_bytes`"),
     (
         "ssl_verify_client ssl_client_certificate ssl_crl",
         true,
@@ -178,6 +177,25 @@ const OPEN: &[(&str, bool, &str)] = &[
     ("map", false, "write a map (docs/headers-and-errors.md#maps), or routes with `when`"),
     ("error_page", false, "write `error_pages`"),
 ];
+
+/// Directives that are translated where they apply.
+const TRANSLATED: &str = "proxy_set_header grpc_set_header proxy_read_timeout proxy_connect_timeout proxy_redirect \
+    proxy_next_upstream proxy_request_buffering proxy_max_temp_file_size proxy_hide_header proxy_cache proxy_cache_valid \
+    proxy_cache_use_stale proxy_ignore_headers proxy_intercept_errors proxy_ssl_verify proxy_ssl_trusted_certificate \
+    proxy_ssl_certificate proxy_ssl_certificate_key proxy_cookie_path proxy_cookie_domain fastcgi_read_timeout \
+    fastcgi_connect_timeout fastcgi_hide_header fastcgi_intercept_errors fastcgi_request_buffering fastcgi_cache \
+    fastcgi_cache_valid fastcgi_cache_use_stale fastcgi_ignore_headers grpc_read_timeout grpc_connect_timeout gzip gzip_types \
+    gzip_comp_level gzip_min_length brotli brotli_types brotli_comp_level brotli_min_length add_header more_set_headers expires \
+    root alias index autoindex autoindex_exact_size autoindex_localtime autoindex_format try_files error_page types charset \
+    access_log location server upstream least_conn ip_hash hash random limit_rate limit_rate_after limit_req_status \
+    limit_conn_status limit_req_dry_run limit_req_log_level limit_conn_log_level ssl ssl_certificate ssl_certificate_key \
+    ssl_protocols ssl_session_tickets keepalive_timeout send_timeout real_ip_header set_real_ip_from \
+    client_max_body_size auth_request_set set_escape_uri proxy_pass_request_body fastcgi_pass proxy_pass grpc_pass return";
+
+/// Whether a directive is translated where it applies.
+pub(super) fn is_translated(name: &str) -> bool {
+    TRANSLATED.split(' ').any(|known| known == name)
+}
 
 /// What a directive without a verdict is.
 pub(super) enum Known {

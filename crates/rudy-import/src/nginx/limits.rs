@@ -15,12 +15,13 @@ pub(super) fn apply(route: &mut Table, scope: &Scope<'_>, context: &mut Context<
     body(route, scope, context);
     requests(route, scope, context);
     connections(route, scope, context);
-    if let Some(rate) = scope.find("limit_rate").filter(|rate| rate.arg(0) != "0") {
+    let bytes = |name: &str| scope.find(name).and_then(|rate| Some((rate, size(rate.arg(0))?)));
+    if let Some((rate, bytes_per_second)) = bytes("limit_rate").filter(|(rate, _)| rate.arg(0) != "0") {
         context.ledger.translated(rate);
-        let mut keys = vec![("rate", size(rate.arg(0)).into())];
-        if let Some(after) = scope.find("limit_rate_after") {
+        let mut keys = vec![("rate", bytes_per_second.into())];
+        if let Some((after, bytes)) = bytes("limit_rate_after") {
             context.ledger.translated(after);
-            keys.push(("after", size(after.arg(0)).into()));
+            keys.push(("after", bytes.into()));
         }
         route.set("bandwidth", Value::table(keys));
     }
@@ -29,13 +30,13 @@ pub(super) fn apply(route: &mut Table, scope: &Scope<'_>, context: &mut Context<
 fn body(route: &mut Table, scope: &Scope<'_>, context: &mut Context<'_>) {
     let Some(limit) = scope.find("client_max_body_size") else { return };
     let text = super::text::substitute(limit.arg(0), scope);
-    if text.contains('$') {
+    let Some(bytes) = size(&text) else {
         context.ledger.unprotected(limit, "write `body_bytes`");
         return;
-    }
+    };
     context.ledger.translated(limit);
-    let is_unlimited = text.trim_end_matches(|letter: char| letter.is_alphabetic()) == "0";
-    route.set("body_bytes", if is_unlimited { UNLIMITED.to_owned() } else { size(&text) });
+    let is_unlimited = bytes.trim_end_matches(char::is_alphabetic) == "0";
+    route.set("body_bytes", if is_unlimited { UNLIMITED.to_owned() } else { bytes });
 }
 
 /// What a limit counts by.

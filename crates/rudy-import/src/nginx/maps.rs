@@ -7,6 +7,12 @@ use super::text::{Use, translate};
 use crate::toml::{Table, Value};
 
 impl Context<'_> {
+    /// Whether a variable is the scheme that a proxy in front reports.
+    pub(super) fn is_forwarded_scheme(&self, value: &str) -> bool {
+        let name = value.trim_start_matches('$').trim_matches(['{', '}']);
+        self.maps.get(name).is_some_and(|map| map.arg(0) == "$http_x_forwarded_proto")
+    }
+
     /// The placeholder for a variable of a `map`, whose table is added to the configuration.
     pub(super) fn map(&mut self, variable: &str) -> Option<String> {
         let name: String =

@@ -21,6 +21,8 @@ pub(super) fn apply(route: &mut Table, scope: &Scope<'_>, context: &mut Context<
             if is_own {
                 route.set("access_log", false);
             }
+        } else if is_own {
+            context.ledger.different(log, "requests of a location are in the log of its site");
         }
     }
 }
@@ -212,7 +214,7 @@ fn compression(route: &mut Table, scope: &Scope<'_>, context: &mut Context<'_>) 
     }
     if let Some(length) = scope.find("gzip_min_length").or_else(|| scope.find("brotli_min_length")) {
         context.ledger.translated(length);
-        keys.push(("size_min", super::proxy::size(length.arg(0)).into()));
+        keys.extend(super::proxy::size(length.arg(0)).map(|size| ("size_min", size.into())));
     }
     for (name, key) in [("gzip_comp_level", "gzip"), ("brotli_comp_level", "br")] {
         let Some(level) = scope.find(name) else { continue };
@@ -267,7 +269,7 @@ pub(super) fn access_log(table: &mut Table, own: &[Directive], all: &Scope<'_>, 
         "/dev/stdout" | "/dev/stderr" | "/proc/self/fd/1" => "-",
         path => path,
     };
-    if !path.starts_with('/') && path != "-" || path.contains('$') {
+    if path.starts_with("syslog:") || path.contains('$') {
         context.ledger.open(log, "write `access_log` (docs/logs.md)");
         return;
     }
@@ -279,6 +281,11 @@ pub(super) fn access_log(table: &mut Table, own: &[Directive], all: &Scope<'_>, 
             context.ledger.different(log, reason);
         }
         None => context.ledger.translated(log),
+    }
+    if log.args.iter().any(|arg| arg.starts_with("if=")) {
+        context
+            .ledger
+            .different(log, "all requests are logged: `except_paths` and `statuses` leave out some");
     }
     table.set("access_log", path);
 }

@@ -95,9 +95,15 @@ pub(crate) fn translate(directives: &[Directive], ledger: &mut Ledger) -> String
     for (index, server) in servers.iter().enumerate() {
         sites.extend(server::site(index, server, &listeners, &mut context));
     }
+    if sites.is_empty() {
+        let routes = vec![server::empty("The imported files have no server.")];
+        sites.push(Site { routes, ..Site::default() });
+    }
     let top = top::table(&http, &mut sites, is_part, &mut context);
     let maps = std::mem::take(&mut context.used_maps);
-    finish(directives, context.ledger);
+    let mut used = BTreeSet::new();
+    collect_names(directives, &mut used);
+    finish(directives, &used, false, context.ledger);
     write(&top, &maps, &sites)
 }
 
@@ -140,19 +146,73 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Gives a verdict to all directives that have none.
-fn finish(directives: &[Directive], ledger: &mut Ledger) {
+/// The variables and the zones that directives use.
+fn collect_names<'a>(directives: &'a [Directive], used: &mut BTreeSet<&'a str>) {
     for directive in directives {
-        if !ledger.has(directive) {
-            match known(&directive.name) {
-                Known::Different(reason) => ledger.different(directive, reason),
-                Known::Open { protects: true, advice } => ledger.unprotected(directive, advice),
-                Known::Open { protects: false, advice } => ledger.open(directive, advice),
+        for arg in &directive.args {
+            used.extend(arg.strip_prefix("zone="));
+            used.insert(arg);
+            let is_defined = ["map", "geo", "set"].contains(&directive.name.as_str());
+            for part in text::parts(arg) {
+                if let text::Part::Variable(name) = part
+                    && !(is_defined && arg[1..] == *name)
+                {
+                    used.insert(name);
+                }
             }
         }
-        if !LISTS.contains(&directive.name.as_str()) {
-            finish(directive.children(), ledger);
+        collect_names(directive.children(), used);
+    }
+}
+
+/// What a directive defines for others.
+fn defined(directive: &Directive) -> Option<&str> {
+    match directive.name.as_str() {
+        "map" | "geo" => Some(directive.args.last()?.trim_start_matches('$')),
+        "limit_req_zone" | "limit_conn_zone" => {
+            directive.args.iter().find_map(|arg| arg.strip_prefix("zone="))?.split(':').next()
         }
+        _ => None,
+    }
+}
+
+/// Gives a verdict to all directives that have none. Those of content that is not translated are not translated either.
+fn finish(directives: &[Directive], used: &BTreeSet<&str>, is_lost: bool, ledger: &mut Ledger) {
+    for directive in directives {
+        if !ledger.has(directive) {
+            verdict(directive, used, is_lost, ledger);
+        }
+        if !LISTS.contains(&directive.name.as_str()) {
+            let is_content = |inner: &&Directive| inner.name.ends_with("_pass") || inner.name == "alias";
+            let is_lost = ledger.is_open(directive)
+                || directive.children().iter().filter(is_content).any(|inner| ledger.is_open(inner));
+            finish(directive.children(), used, is_lost, ledger);
+        }
+    }
+}
+
+fn verdict(directive: &Directive, used: &BTreeSet<&str>, is_lost: bool, ledger: &mut Ledger) {
+    match directive.name.as_str() {
+        "map" if directive.arg(0) == "$http_upgrade" => {
+            ledger.different(directive, "Rudy changes the protocol of connections (WebSocket) by itself");
+        }
+        "map" if directive.arg(0) == "$http_x_forwarded_proto" => {
+            ledger.different(directive, "Rudy passes on the scheme that `trusted_proxies` report");
+        }
+        _ if defined(directive).is_some_and(|name| !used.contains(name)) => {
+            ledger.different(directive, "nothing uses it");
+        }
+        name if known::is_translated(name) && is_lost => {
+            ledger.open(directive, "it belongs to content that is not translated");
+        }
+        name if known::is_translated(name) => {
+            ledger.different(directive, "no location uses it: inner blocks have their own, or other content");
+        }
+        name => match known(name) {
+            Known::Different(reason) => ledger.different(directive, reason),
+            Known::Open { protects: true, advice } => ledger.unprotected(directive, advice),
+            Known::Open { protects: false, advice } => ledger.open(directive, advice),
+        },
     }
 }
 

@@ -195,7 +195,11 @@ fn through_folder(
     match translate(&uri.replace("{query}", "${is_args}${args}"), Use::Target, place.scope, context) {
         Ok(to) => {
             let to = to.strip_suffix("{query}").filter(|to| !to.contains('?')).unwrap_or(&to).to_owned();
-            let mut route = place.matched.route();
+            let mut matched = place.matched.clone();
+            if matched.path.starts_with("regex:") {
+                matched.except.push(super::rewrites::INTERNAL.to_owned());
+            }
+            let mut route = matched.route();
             route.set("rewrite", format!("{folder}{to}"));
             routes.push(route);
             let mut inner = Match::path(format!("{folder}/*")).route();
@@ -238,7 +242,7 @@ fn settings(
     let name = if url.scheme == "h2c" { "grpc" } else { "proxy" };
     for (suffix, targets) in TIMEOUTS {
         let Some(directive) = scope.find(&format!("{name}_{suffix}")) else { continue };
-        let Some(time) = time(&substitute(directive.arg(0), scope)) else {
+        let Some(time) = timeout(&substitute(directive.arg(0), scope)) else {
             context.ledger.open(directive, "write the time");
             continue;
         };
@@ -254,8 +258,10 @@ fn settings(
         }
     }
     if let Some(file) = scope.find("proxy_max_temp_file_size") {
-        context.ledger.translated(file);
-        keys.push(("response_buffer".to_owned(), size(file.arg(0)).into()));
+        if let Some(size) = size(file.arg(0)) {
+            context.ledger.translated(file);
+            keys.push(("response_buffer".to_owned(), size.into()));
+        }
     }
     retries(keys, is_pool, scope, context);
     redirects(keys, url, scope, context);
@@ -332,6 +338,24 @@ fn tls(keys: &mut Vec<(String, Value)>, scope: &Scope<'_>, context: &mut Context
     }
 }
 
+/// The longest timeout of Rudy, in seconds.
+const TIMEOUT_MAX: u64 = 86_400;
+
+/// A timeout in Rudy's notation, at most a day.
+fn timeout(text: &str) -> Option<String> {
+    let time = time(text)?;
+    let end = time.find(|letter: char| !letter.is_ascii_digit())?;
+    let number = time[..end].parse::<u64>().ok()?;
+    let unit = match &time[end..] {
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => 1,
+    };
+    let is_long = !time.ends_with("ms") && number.saturating_mul(unit) > TIMEOUT_MAX;
+    Some(if is_long { "1d".to_owned() } else { time })
+}
+
 /// A time in Rudy's notation: a number alone is in seconds.
 pub(super) fn time(text: &str) -> Option<String> {
     if text.parse::<u64>().is_ok() {
@@ -349,7 +373,10 @@ pub(super) fn time(text: &str) -> Option<String> {
     }
 }
 
-/// A size in Rudy's notation.
-pub(super) fn size(text: &str) -> String {
-    text.to_ascii_uppercase().replace('K', "k")
+/// A size in Rudy's notation; `None` for other texts.
+pub(super) fn size(text: &str) -> Option<String> {
+    let digits = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
+    let is_size =
+        text.len() - digits.len() <= 1 && digits.parse::<u64>().is_ok_and(|number| number < 1 << 30);
+    is_size.then(|| text.to_ascii_uppercase().replace('K', "k"))
 }

@@ -62,14 +62,17 @@ pub(super) fn apply(
                 directive,
                 "Rudy manages connections, and changes their protocol (WebSocket) by itself",
             );
-        } else if FORWARDED.iter().any(|field| is_same(&field)) || access::is_copied(&value, place) {
+        } else if FORWARDED.iter().any(|field| is_same(&field))
+            || lower == "x-forwarded-proto" && context.is_forwarded_scheme(&value)
+            || access::is_copied(&value, place)
+        {
             context.ledger.translated(directive);
         } else if let Some(value) = field(directive, &value, place, context) {
             fields.retain(|(field, _)| !field.eq_ignore_ascii_case(name));
             fields.push((name.to_owned(), value));
         }
     }
-    self::host(host, keys, authority, &mut fields, context);
+    self::host(host, keys, authority, context);
     if !fields.is_empty() {
         route.set("request_headers", Value::Table(fields));
     }
@@ -103,7 +106,6 @@ fn host(
     set: Option<(&Directive, String)>,
     keys: &mut Vec<(String, Value)>,
     authority: &str,
-    fields: &mut Vec<(String, Value)>,
     context: &mut Context<'_>,
 ) {
     let Some((directive, value)) = set else {
@@ -116,9 +118,9 @@ fn host(
         "${host}" | "${http_host}" | "${server_name}" | "${hostname}" | "${http_x_forwarded_host}" => {}
         "${proxy_host}" => keys.push(("host".to_owned(), "upstream".into())),
         _ if value == authority => keys.push(("host".to_owned(), "upstream".into())),
-        _ if value.contains('$') => {
-            context.ledger.open(directive, "write `host` in `proxy`: this host is not known")
-        }
-        _ => fields.push(("Host".to_owned(), value.into())),
+        _ => context.ledger.open(
+            directive,
+            "Rudy sends the host of the client or of the URL: let the application accept one of them",
+        ),
     }
 }

@@ -118,7 +118,10 @@ fn target(text: &str, scope: &Scope<'_>, context: &mut Context<'_>) -> Result<St
         text = format!("{}://{rest}", if is_tls { "https" } else { "http" });
     }
     let to = translate(&text, Use::Target, scope, context)?;
-    let host = to.split_once("://").map(|(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
+    let host = to.split_once("://").map(|(_, rest)| {
+        let end = ["/", "?", "{path}", "{query}"].iter().filter_map(|end| rest.find(end)).min();
+        &rest[..end.unwrap_or(rest.len())]
+    });
     match host {
         Some(host)
             if host
@@ -143,9 +146,10 @@ fn rewrite(
     context: &mut Context<'_>,
 ) {
     context.ledger.translated(directive);
-    let route = path_pattern(directive.arg(0), false).and_then(|pattern| {
+    let (expression, to) = leading_slash(directive.arg(0), directive.arg(1));
+    let route = path_pattern(&expression, false).and_then(|pattern| {
+        let (to, flag) = (to.as_str(), directive.arg(2));
         let matched = matched.and_regex(&pattern);
-        let (to, flag) = (directive.arg(1), directive.arg(2));
         let is_redirect = ["permanent", "redirect"].contains(&flag)
             || ["http://", "https://", "$scheme"].iter().any(|start| to.starts_with(start));
         if is_redirect {
@@ -157,6 +161,10 @@ fn rewrite(
         }
         let to = new_path(to, scope, context)?;
         let folder = (flag == "break" && !is_server).then(|| context.folder());
+        let mut matched = matched;
+        if folder.is_some() {
+            matched.except.push(INTERNAL.to_owned());
+        }
         let mut route = matched.route();
         route.set("rewrite", format!("{}{to}", folder.as_deref().unwrap_or_default()));
         phase.folders.extend(folder);
@@ -169,6 +177,20 @@ fn rewrite(
         }
         Err(why) => context.ledger.open(directive, format!("{why}: write the route by hand")),
     }
+}
+
+/// Moves the slash at the start of a first group, with which the new path begins, out of it.
+fn leading_slash(expression: &str, to: &str) -> (String, String) {
+    if to.starts_with("$1") {
+        for (start, with) in [("^(/", "^/("), ("^(.*)", "^/(.*)"), ("^(.+)", "^/(.*)"), ("(.*)", "^/(.*)")] {
+            if let Some(rest) =
+                expression.strip_prefix(start).filter(|rest| !rest.starts_with(['?', '*', '+', '|']))
+            {
+                return (format!("{with}{rest}"), format!("/{to}"));
+            }
+        }
+    }
+    (expression.to_owned(), to.to_owned())
 }
 
 /// The new path of a rewrite. nginx adds the query of the request to that of the path.
@@ -275,6 +297,9 @@ fn conditional(
     phase.routes.extend(own.routes);
     phase.folders.extend(own.folders);
 }
+
+/// The paths that only rewrites lead to.
+pub(super) const INTERNAL: &str = "/_import/*";
 
 impl Context<'_> {
     /// A folder of the site for internal rewrites.

@@ -6,9 +6,9 @@ use super::listen::Listeners;
 use super::locations::{self, Kind, Match};
 use super::scope::{Scope, named};
 use super::text::substitute;
-use super::{Context, Site, hoist, regexes, rewrites, route, tls};
+use super::{Context, Site, hoist, messages, regexes, rewrites, route, tls};
 use crate::syntax::Directive;
-use crate::toml::Value;
+use crate::toml::{Table, Value};
 
 /// Names that clients on this machine use: a server with them alone is meant for all hosts.
 const LOCAL: [&str; 2] = ["localhost", "127.0.0.1"];
@@ -47,7 +47,12 @@ pub(super) fn site(
     if let Some(file) = context.maintenance.take() {
         site.table.set("maintenance", file);
     }
+    messages::access_log(&mut site.table, server.own(), server, context);
     remove_unreachable(&mut site);
+    remove_scripts(&mut site, context);
+    if site.routes.is_empty() {
+        site.routes.push(empty("None of its locations is translated."));
+    }
     hoist::hoist(&mut site);
     Some(site)
 }
@@ -61,7 +66,7 @@ fn paths(server: &Scope<'_>) -> BTreeSet<String> {
     named(server.own(), "location").filter_map(path).collect()
 }
 
-fn routes(server: &Scope<'_>, context: &mut Context<'_>) -> Vec<crate::toml::Table> {
+fn routes(server: &Scope<'_>, context: &mut Context<'_>) -> Vec<Table> {
     let everything = Match::path("/*");
     let phase = rewrites::phase(server, &everything, server, context);
     let mut routes = phase.routes;
@@ -91,12 +96,38 @@ fn skip(block: &[Directive], reason: &str, context: &mut Context<'_>) {
 
 /// Rudy rejects routes behind one that has all requests.
 fn remove_unreachable(site: &mut Site) {
-    let takes_all = |route: &crate::toml::Table| {
+    let takes_all = |route: &Table| {
         let passes_on = matches!(route.get("files"), Some(Value::Table(keys)) if keys.iter().any(|(key, _)| key == "next_route"));
         route.get("path") == Some(&Value::from("/*")) && route.get("when").is_none() && !passes_on
     };
     if let Some(at) = site.routes.iter().position(takes_all) {
         site.routes.truncate(at + 1);
+    }
+}
+
+/// A route that responds with an error.
+pub(super) fn empty(why: &str) -> Table {
+    let mut route = Match::path("/*").route();
+    route.comment(why);
+    route.set("respond", 503);
+    route
+}
+
+/// Scripts that are tried need a route that runs them; without one, they would be sent as text.
+fn remove_scripts(site: &mut Site, context: &mut Context<'_>) {
+    if site.routes.iter().any(|route| route.get("fastcgi").is_some() || route.get("proxy").is_some()) {
+        return;
+    }
+    let is_script = |value: &Value| matches!(value, Value::Text(text) if text.split('?').next().is_some_and(|path| path.ends_with(".php")));
+    for route in &mut site.routes {
+        let Some(Value::Table(mut keys)) = route.get("files").cloned() else { continue };
+        for (key, value) in &mut keys {
+            if let ("try_files", Value::List(entries)) = (key.as_str(), value) {
+                entries.retain(|entry| !is_script(entry));
+                context.joined.push("scripts that no route runs are left out of `try_files`".to_owned());
+            }
+        }
+        route.set("files", Value::Table(keys));
     }
 }
 

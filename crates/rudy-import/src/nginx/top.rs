@@ -62,7 +62,10 @@ fn proxies(top: &mut Table, http: &Scope<'_>, context: &mut Context<'_>) {
         if let Some(header) = scope.find("real_ip_header") {
             context.ledger.translated(header);
             let field = header.arg(0).to_lowercase();
-            if !["x-forwarded-for", "proxy_protocol"].contains(&field.as_str()) && !field.contains('$') {
+            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            if !field.bytes().all(is_name) {
+                context.ledger.open(header, "write the field into `client_address`");
+            } else if !["x-forwarded-for", "proxy_protocol"].contains(&field.as_str()) {
                 top.set("client_address", field);
             }
         }
