@@ -119,7 +119,7 @@ pub(super) struct Chosen<'a> {
 pub(super) fn in_order<'a>(server: &Scope<'a>, context: &mut Context<'_>) -> Vec<Chosen<'a>> {
     let mut level = Level::default();
     level.add(server, None, false);
-    level.prefixes.sort_by_key(|(path, ..)| std::cmp::Reverse(path.len()));
+    level.prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.path.len()));
     let mut chosen = level.exact.clone();
     chosen.extend(level.nested_regexes(context));
     chosen.extend(level.prefixes(true));
@@ -134,12 +134,23 @@ pub(super) fn in_order<'a>(server: &Scope<'a>, context: &mut Context<'_>) -> Vec
 #[derive(Debug, Default)]
 struct Level<'a> {
     exact: Vec<Chosen<'a>>,
-    /// Path, whether expressions are not tried, location.
-    prefixes: Vec<(String, bool, &'a Directive, Scope<'a>)>,
+    prefixes: Vec<Prefix<'a>>,
     /// The expressions of the server.
     regexes: Vec<(&'a Directive, Scope<'a>, Option<String>)>,
     /// Expressions inside of a prefix, which are tried first.
     nested: Vec<(String, &'a Directive, Scope<'a>)>,
+}
+
+/// A location with a prefix.
+#[derive(Debug)]
+struct Prefix<'a> {
+    path: String,
+    /// Whether expressions outside of it are not tried.
+    is_final: bool,
+    /// The prefix of the location that it is in.
+    outer: Option<String>,
+    location: &'a Directive,
+    scope: Scope<'a>,
 }
 
 impl<'a> Level<'a> {
@@ -156,7 +167,8 @@ impl<'a> Level<'a> {
                 Kind::Prefix { path, is_final: own } => {
                     let is_final = is_final || own;
                     self.add(&inner, Some(&path), is_final);
-                    self.prefixes.push((path, is_final, location, inner));
+                    let outer = prefix.map(str::to_owned);
+                    self.prefixes.push(Prefix { path, is_final, outer, location, scope: inner });
                 }
                 Kind::Regex { expression, ignore_case } => {
                     if let Ok(pattern) = path_pattern(&expression, ignore_case) {
@@ -196,31 +208,30 @@ impl<'a> Level<'a> {
 
     /// The prefixes with or without `^~`, the longest one first.
     fn prefixes(&self, is_final: bool) -> impl Iterator<Item = Chosen<'a>> {
-        self.prefixes.iter().filter(move |(_, own, ..)| *own == is_final).map(
-            |(path, is_final, location, scope)| {
-                let mut matched = Match::path(prefix_pattern(path));
-                if *is_final && !self.regexes.is_empty() {
-                    // For the paths of longer prefixes without `^~`, the expressions are tried.
-                    let is_inside = |(other, own, ..): &&(String, bool, &Directive, Scope<'_>)| {
-                        !own && other.starts_with(path) && other != path
-                    };
-                    matched.except = self
-                        .prefixes
-                        .iter()
-                        .filter(is_inside)
-                        .map(|(path, ..)| prefix_pattern(path))
-                        .collect();
-                }
-                let kind = Kind::Prefix { path: path.clone(), is_final: *is_final };
-                Chosen { location, scope: scope.clone(), kind, matched }
-            },
-        )
+        self.prefixes.iter().filter(move |prefix| prefix.is_final == is_final).map(|prefix| {
+            let mut matched = Match::path(prefix_pattern(&prefix.path));
+            if prefix.is_final && !self.regexes.is_empty() {
+                // For the paths of longer prefixes without `^~`, the expressions are tried.
+                let is_inside = |other: &&Prefix<'_>| !other.is_final && other.is_longer_than(&prefix.path);
+                let inside = self.prefixes.iter().filter(is_inside);
+                matched.except = inside.map(|prefix| prefix_pattern(&prefix.path)).collect();
+            }
+            let kind = Kind::Prefix { path: prefix.path.clone(), is_final: prefix.is_final };
+            Chosen { location: prefix.location, scope: prefix.scope.clone(), kind, matched }
+        })
     }
 
-    /// The patterns of longer prefixes.
-    fn longer(&self, prefix: &str) -> impl Iterator<Item = String> {
-        let is_longer = move |path: &&str| path.starts_with(prefix) && *path != prefix;
-        self.prefixes.iter().map(|(path, ..)| path.as_str()).filter(is_longer).map(prefix_pattern)
+    /// The patterns of longer prefixes that are not in the location with this one.
+    fn longer(&self, path: &str) -> impl Iterator<Item = String> {
+        let is_other =
+            move |prefix: &&Prefix<'_>| prefix.is_longer_than(path) && prefix.outer.as_deref() != Some(path);
+        self.prefixes.iter().filter(is_other).map(|prefix| prefix_pattern(&prefix.path))
+    }
+}
+
+impl Prefix<'_> {
+    fn is_longer_than(&self, path: &str) -> bool {
+        self.path.starts_with(path) && self.path != path
     }
 }
 

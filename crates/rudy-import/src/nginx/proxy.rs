@@ -153,6 +153,7 @@ fn slash(place: &Place<'_, '_>, routes: &mut Vec<Table>, context: &mut Context<'
         "redirect",
         Value::table([("to", format!("{path}{{query}}").into()), ("status", 301_u64.into())]),
     );
+    messages::apply(&mut route, place.scope, context);
     route.is_done = true;
     routes.push(route);
 }
