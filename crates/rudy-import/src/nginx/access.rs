@@ -10,8 +10,10 @@ use crate::toml::{Table, Value};
 
 /// Whether a block has a rule that closes it.
 pub(super) fn closes(scope: &Scope<'_>) -> bool {
-    const CLOSING: [&str; 6] = ["deny", "auth_basic", "auth_request", "satisfy", "internal", "return"];
-    scope.own().iter().any(|directive| CLOSING.contains(&directive.name.as_str()))
+    const CLOSING: [&str; 5] = ["deny", "auth_basic", "auth_request", "satisfy", "internal"];
+    scope.own().iter().any(|directive| {
+        CLOSING.contains(&directive.name.as_str()) || super::conditions::is_rejection(directive)
+    })
 }
 
 /// The rules of a location.
@@ -215,9 +217,15 @@ fn methods(route: &mut Table, place: &Place<'_, '_>, context: &mut Context<'_>) 
     if methods.iter().any(|method| method == "GET") && !methods.iter().any(|method| method == "HEAD") {
         methods.push("HEAD".to_owned());
     }
-    let allowed = route.remove("allow").unwrap_or_else(|| "anyone".into());
-    let rule = Value::table([("allow", allowed), ("methods", Value::texts(methods))]);
-    route.set("access", Value::List(vec![rule]));
+    let others = Value::table([("methods", Value::texts(methods))]);
+    let mut rules = vec![Value::table([("deny", "anyone".into()), ("not", others)])];
+    for key in ["deny", "allow"] {
+        rules.extend(route.remove(key).map(|clients| Value::table([(key, clients)])));
+    }
+    if let Some(Value::List(own)) = route.remove("access") {
+        rules.extend(own);
+    }
+    route.set("access", Value::List(rules));
 }
 
 /// The location that an `auth_request` of the server asks.

@@ -13,8 +13,8 @@ pub(super) struct Listeners {
     options: BTreeMap<String, Options>,
     /// The server that handles unknown hosts, by address: its index, and whether it is declared.
     defaults: BTreeMap<String, (usize, bool)>,
-    /// The addresses of each server.
-    servers: Vec<Vec<String>>,
+    /// The addresses of each server, with their directives.
+    servers: Vec<Vec<(String, Option<Directive>)>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,12 +32,12 @@ impl Listeners {
             for listen in super::scope::named(server.own(), "listen") {
                 let Some(address) = address(listen, server, context) else { continue };
                 listeners.add(index, &address, listen, is_tls);
-                if !addresses.contains(&address) {
-                    addresses.push(address);
+                if !addresses.iter().any(|(known, _)| *known == address) {
+                    addresses.push((address, Some(listen.clone())));
                 }
             }
             if addresses.is_empty() {
-                addresses.push(":80".to_owned());
+                addresses.push((":80".to_owned(), None));
                 listeners.defaults.entry(":80".to_owned()).or_insert((index, false));
             }
             listeners.servers.push(addresses);
@@ -60,35 +60,41 @@ impl Listeners {
 
     /// A port on all addresses and on one is an error in Rudy: the sites of the one are reached by their hosts.
     fn join_wildcards(&mut self, context: &mut Context<'_>) {
-        let all: Vec<String> = self.options.keys().chain([&":80".to_owned()]).cloned().collect();
-        for server in &mut self.servers {
-            for address in server {
-                let port = address.rsplit(':').next().unwrap_or_default();
-                let wildcard = format!(":{port}");
-                if !address.starts_with(['u', ':']) && all.contains(&wildcard) {
-                    context.joined_addresses(address, &wildcard);
-                    *address = wildcard;
+        let all: Vec<String> = self.servers.iter().flatten().map(|(address, _)| address.clone()).collect();
+        for (address, listen) in self.servers.iter_mut().flatten() {
+            let port = address.rsplit(':').next().unwrap_or_default();
+            let wildcard = format!(":{port}");
+            if !address.starts_with(['u', ':']) && all.contains(&wildcard) {
+                if let Some(listen) = listen {
+                    let advice = format!(
+                        "{address} is a part of {wildcard}: at all addresses, hosts have this site. Choose another port"
+                    );
+                    context.ledger.unprotected(listen, advice);
                 }
+                *address = wildcard;
             }
         }
     }
 
-    /// The values of `listen` for a server.
-    pub(super) fn addresses(&self, index: usize) -> Vec<String> {
-        let written = |address: &String| {
+    /// The values of `listen` for a server: all, or those where it has the unknown hosts.
+    pub(super) fn addresses(&self, index: usize, of_default: bool) -> Vec<String> {
+        let is_meant = |address: &&(String, _)| {
+            !of_default || self.defaults.get(&address.0).is_none_or(|(server, _)| *server == index)
+        };
+        let written = |(address, _): &(String, _)| {
             let options = self.options.get(address).copied().unwrap_or_default();
             let tls = if options.tls { ",tls" } else { "" };
             let proxy = if options.proxy_protocol { ",proxy_protocol" } else { "" };
             format!("{address}{tls}{proxy}")
         };
-        let mut addresses: Vec<_> = self.servers[index].iter().map(written).collect();
+        let mut addresses: Vec<_> = self.servers[index].iter().filter(is_meant).map(written).collect();
         addresses.dedup();
         addresses
     }
 
     /// The ports of a server, and whether each has TLS.
     pub(super) fn ports(&self, index: usize) -> Vec<(u16, bool)> {
-        let port = |address: &String| {
+        let port = |(address, _): &(String, _)| {
             let port = address.rsplit(':').next()?.parse().ok()?;
             Some((port, self.options.get(address).is_some_and(|options| options.tls)))
         };
@@ -97,20 +103,19 @@ impl Listeners {
         ports
     }
 
+    /// Whether a server handles unknown hosts at an address.
+    pub(super) fn is_default_somewhere(&self, index: usize) -> bool {
+        self.servers[index]
+            .iter()
+            .any(|(address, _)| self.defaults.get(address).is_some_and(|(server, _)| *server == index))
+    }
+
     /// Whether a server handles unknown hosts at all its addresses, and whether it is declared to do so.
     pub(super) fn is_default(&self, index: usize) -> (bool, bool) {
-        let of = |address: &String| self.defaults.get(address).copied().unwrap_or((index, false));
+        let of = |(address, _): &(String, _)| self.defaults.get(address).copied().unwrap_or((index, false));
         let mut defaults = self.servers[index].iter().map(of);
         let is_default = defaults.clone().all(|(server, _)| server == index);
         (is_default, defaults.any(|(server, declared)| server == index && declared))
-    }
-}
-
-impl Context<'_> {
-    fn joined_addresses(&mut self, address: &str, wildcard: &str) {
-        self.joined.push(format!(
-            "{address} is a part of {wildcard}: its sites are reached at all addresses, by their hosts"
-        ));
     }
 }
 

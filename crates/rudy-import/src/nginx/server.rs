@@ -26,7 +26,7 @@ pub(super) fn site(
     }
     let names = names(server, context);
     let hosts = hosts(index, server, names.clone(), listeners, context)?;
-    let addresses = listeners.addresses(index);
+    let addresses = listeners.addresses(index, hosts.is_empty());
     if !hosts.is_empty() {
         let is_new = |host: &String| context.hosts.insert((addresses.join(" "), host.clone()));
         let hosts: Vec<_> = hosts.into_iter().filter(is_new).collect();
@@ -183,6 +183,9 @@ fn hosts(
     let is_local = names.iter().all(|name| LOCAL.contains(&name.as_str()));
     let directive = server.find("server_name");
     if is_default && (is_declared || is_local) {
+        return Some(Vec::new());
+    }
+    if names.is_empty() && listeners.is_default_somewhere(index) {
         return Some(Vec::new());
     }
     if names.is_empty() {
