@@ -29,6 +29,12 @@ impl Ledger {
         self.add(directive, Verdict::Translated);
     }
 
+    pub(crate) fn all_translated<'a>(&mut self, directives: impl IntoIterator<Item = &'a Directive>) {
+        for directive in directives {
+            self.translated(directive);
+        }
+    }
+
     pub(crate) fn different(&mut self, directive: &Directive, reason: impl Into<String>) {
         self.add(directive, Verdict::Different(reason.into()));
     }

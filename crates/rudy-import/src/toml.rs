@@ -162,7 +162,7 @@ impl Table {
         for (key, value) in self.keys.iter().filter(is_wide) {
             let Value::Table(keys) = value else { continue };
             let dot = if path.is_empty() { "" } else { "." };
-            output.push_str(&format!("\n[{path}{dot}{}]\n", bare(key)));
+            _ = writeln!(output, "\n[{path}{dot}{}]", bare(key));
             for (key, value) in keys {
                 write_pair(key, value, output);
             }
@@ -174,13 +174,13 @@ fn write_pair(key: &str, value: &Value, output: &mut String) {
     let (key, line) = (bare(key), value.inline());
     match value {
         Value::List(values) if key.len() + line.chars().count() + 3 > WIDTH => {
-            output.push_str(&format!("{key} = [\n"));
+            _ = writeln!(output, "{key} = [");
             for value in values {
-                output.push_str(&format!("    {},\n", value.inline()));
+                _ = writeln!(output, "    {},", value.inline());
             }
             output.push_str("]\n");
         }
-        _ => output.push_str(&format!("{key} = {line}\n")),
+        _ => _ = writeln!(output, "{key} = {line}"),
     }
 }
 

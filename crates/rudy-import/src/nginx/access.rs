@@ -31,11 +31,11 @@ struct Rules {
 pub(super) fn apply(routes: Vec<Table>, place: &Place<'_, '_>, context: &mut Context<'_>) -> Vec<Table> {
     let rules = rules(place, context);
     let any = place.scope.find("satisfy").filter(|satisfy| satisfy.arg(0) == "any");
-    place.scope.find("satisfy").into_iter().for_each(|satisfy| context.ledger.translated(satisfy));
+    context.ledger.all_translated(place.scope.find("satisfy"));
     let has_login = rules.basic_auth.is_some() || rules.forward_auth.is_some();
     let is_any = any.is_some() && has_login && !rules.clients.is_empty();
     let internal = named(place.scope.own(), "internal").next();
-    internal.into_iter().for_each(|internal| context.ledger.translated(internal));
+    context.ledger.all_translated(internal);
     let mut result = Vec::new();
     for mut route in routes {
         if route.is_done {
@@ -80,30 +80,25 @@ fn rules(place: &Place<'_, '_>, context: &mut Context<'_>) -> Rules {
                 rules.clients.push((is_allow, client));
             }
             None if is_allow => {
-                context.ledger.different(directive, "it is no address, so these clients stay closed out")
+                context.ledger.different(directive, "it is no address, so these clients stay closed out");
             }
             None => {
-                context
-                    .ledger
-                    .different(directive, "it is no address, so the location is closed: write `deny`");
+                context.ledger.open(directive, "it is no address, so the location is closed: write `deny`");
                 rules.closed = Some(directive.summary());
             }
         }
     }
     basic(&mut rules, scope, context);
     if let Some(request) = scope.find("auth_request").filter(|request| request.arg(0) != "off") {
-        match forward(request, place, context) {
-            Some(value) => {
-                context.ledger.translated(request);
-                rules.forward_auth = Some(value);
-            }
-            None => {
-                context.ledger.different(
-                    request,
-                    "its authorizer is not known, so the location is closed: write `forward_auth`",
-                );
-                rules.closed = Some(request.summary());
-            }
+        if let Some(value) = forward(request, place, context) {
+            context.ledger.translated(request);
+            rules.forward_auth = Some(value);
+        } else {
+            context.ledger.open(
+                request,
+                "its authorizer is not known, so the location is closed: write `forward_auth`",
+            );
+            rules.closed = Some(request.summary());
         }
     } else if let Some(off) = scope.find("auth_request") {
         context.ledger.translated(off);
@@ -131,20 +126,15 @@ fn basic(rules: &mut Rules, scope: &Scope<'_>, context: &mut Context<'_>) {
         substitute(file.arg(0), scope)
     });
     let realm = substitute(basic.arg(0), scope);
-    match file.filter(|file| !file.contains('$')) {
-        Some(file) => {
-            let mut keys = vec![("file", file.into())];
-            if realm.is_ascii() && !realm.contains('$') {
-                keys.push(("realm", realm.into()));
-            }
-            rules.basic_auth = Some(Value::table(keys));
+    if let Some(file) = file.filter(|file| !file.contains('$')) {
+        let mut keys = vec![("file", file.into())];
+        if realm.is_ascii() && !realm.contains('$') {
+            keys.push(("realm", realm.into()));
         }
-        None => {
-            context
-                .ledger
-                .different(basic, "its file is not known, so the location is closed: write `basic_auth`");
-            rules.closed = Some(basic.summary());
-        }
+        rules.basic_auth = Some(Value::table(keys));
+    } else {
+        context.ledger.open(basic, "its file is not known, so the location is closed: write `basic_auth`");
+        rules.closed = Some(basic.summary());
     }
 }
 
@@ -205,11 +195,11 @@ fn methods(route: &mut Table, place: &Place<'_, '_>, context: &mut Context<'_>) 
     let Some(limit) = named(place.scope.own(), "limit_except").next() else { return };
     let is_closed = limit.children().iter().any(|rule| rule.name == "deny" && rule.arg(0) == "all");
     if !is_closed || limit.children().len() > 1 {
-        context.ledger.different(limit, "the other methods are closed for all: write `access`");
+        context.ledger.open(limit, "the other methods are closed for all: write `access`");
     } else {
         context.ledger.translated(limit);
     }
-    limit.children().iter().for_each(|rule| context.ledger.translated(rule));
+    context.ledger.all_translated(limit.children());
     if route.get("respond").is_some() {
         return;
     }
@@ -255,7 +245,7 @@ fn forward(request: &Directive, place: &Place<'_, '_>, context: &mut Context<'_>
     let pass = named(location.children(), "proxy_pass").next()?;
     let mut url = substitute(pass.arg(0), &scope);
     for query in ["${is_args}${args}", "?${args}", "?${query_string}", "${request_uri}"] {
-        url = url.trim_end_matches(query).to_owned();
+        url.truncate(url.trim_end_matches(query).len());
     }
     if url.contains('$') || !url.starts_with("http") {
         return None;
@@ -315,8 +305,8 @@ fn login(place: &Place<'_, '_>, context: &mut Context<'_>) -> Option<String> {
     let to = page.args.last()?;
     let open = "write `login` in `forward_auth`: where browsers without a login go";
     let url = match authorizer_page(to, place.server) {
-        Some((ret, scope)) => {
-            context.ledger.translated(ret);
+        Some((location, ret, scope)) => {
+            context.ledger.all_translated([location, ret]);
             ret.args.last().map(|url| substitute(url, &scope))?
         }
         None => substitute(to, place.scope),
@@ -335,8 +325,8 @@ fn login(place: &Place<'_, '_>, context: &mut Context<'_>) -> Option<String> {
     Some(url)
 }
 
-fn authorizer_page<'a>(name: &str, server: &Scope<'a>) -> Option<(&'a Directive, Scope<'a>)> {
+fn authorizer_page<'a>(name: &str, server: &Scope<'a>) -> Option<(&'a Directive, &'a Directive, Scope<'a>)> {
     let location = named(server.own(), "location").find(|location| location.arg(0) == name)?;
     let ret = named(location.children(), "return").next()?;
-    Some((ret, server.inner(location.children())))
+    Some((location, ret, server.inner(location.children())))
 }

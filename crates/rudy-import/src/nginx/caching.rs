@@ -62,7 +62,7 @@ fn cookies(keys: &mut Vec<(String, Value)>, prefix: &str, scope: &Scope<'_>, con
             for arg in &directive.args {
                 match arg.strip_prefix("$cookie_") {
                     Some(cookie) if !cookies.iter().any(|known| known == cookie) => {
-                        cookies.push(cookie.to_owned())
+                        cookies.push(cookie.to_owned());
                     }
                     Some(_) => {}
                     None => {

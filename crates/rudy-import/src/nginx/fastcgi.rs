@@ -82,7 +82,7 @@ fn script(keys: &mut Vec<(String, Value)>, place: &Place<'_, '_>, context: &mut 
     let filename = filename.map(|param| substitute(param.arg(1), scope));
     let is_php = match &place.kind {
         Kind::Regex { expression, .. } => expression.contains("php"),
-        Kind::Exact(path) => path.ends_with(".php"),
+        Kind::Exact(path) => path.rsplit('.').next() == Some("php"),
         _ => false,
     };
     let fixed = filename.as_deref().and_then(|file| {

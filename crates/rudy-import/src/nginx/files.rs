@@ -84,8 +84,8 @@ fn folder(place: &Place<'_, '_>, context: &mut Context<'_>) -> Option<(Table, St
         }
         Kind::Regex { .. } => {
             let at = text.find("${").unwrap_or(text.len());
-            let root = text[..at].rsplit_once('/').map_or("/", |(root, _)| root).to_owned();
-            let file = translate(&text[root.len()..], Use::Target, scope, context).ok();
+            let (root, file) = text[..at].rfind('/').map(|end| text.split_at(end)).unwrap_or_default();
+            let (root, file) = (root.to_owned(), translate(file, Use::Target, scope, context).ok());
             match file {
                 Some(file) if !root.is_empty() => {
                     Some((matched.route(), root, Some(file.trim_start_matches('/').to_owned())))
@@ -215,7 +215,7 @@ fn script(directive: &Directive) -> Option<&str> {
 fn front_controller(scope: &Scope<'_>, context: &mut Context<'_>) -> Option<String> {
     let directive = scope.everywhere("if").filter(|directive| is_front_controller(directive)).last()?;
     context.ledger.translated(directive);
-    directive.children().iter().for_each(|child| context.ledger.translated(child));
+    context.ledger.all_translated(directive.children());
     let target = script(directive)?;
     if let Some((path, group)) = target.split_once("$1").filter(|_| target.contains('?')) {
         return Some(format!("{path}{{path}}{group}{{query}}"));

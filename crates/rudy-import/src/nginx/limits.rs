@@ -83,7 +83,7 @@ fn requests(route: &mut Table, scope: &Scope<'_>, context: &mut Context<'_>) {
             );
             continue;
         };
-        [limit, zone].into_iter().for_each(|directive| context.ledger.translated(directive));
+        context.ledger.all_translated([limit, zone]);
         if !limit.args.iter().any(|arg| arg == "nodelay") {
             context
                 .ledger
@@ -116,7 +116,7 @@ fn connections(route: &mut Table, scope: &Scope<'_>, context: &mut Context<'_>) 
             context.ledger.unprotected(limit, "write `concurrent_requests`");
             continue;
         };
-        [limit, zone].into_iter().for_each(|directive| context.ledger.translated(directive));
+        context.ledger.all_translated([limit, zone]);
         let mut keys = vec![("max", max.clamp(1, 1_000_000).into())];
         if by != "address" {
             keys.push(("by", by.into()));

@@ -47,7 +47,7 @@ impl Listeners {
     }
 
     fn add(&mut self, index: usize, address: &str, listen: &Directive, is_tls: bool) {
-        let has = |option: &str| listen.args[1..].iter().any(|arg| arg == option);
+        let has = |option: &str| listen.args.iter().skip(1).any(|arg| arg == option);
         let options = self.options.entry(address.to_owned()).or_default();
         options.tls |= has("ssl") || has("quic") || is_tls;
         options.proxy_protocol |= has("proxy_protocol");

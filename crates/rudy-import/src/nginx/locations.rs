@@ -54,12 +54,12 @@ impl Match {
     /// The same, if a regular expression matches as well.
     pub(super) fn and_regex(&self, pattern: &str) -> Self {
         let mut both = self.clone();
-        if both.path != "/*" {
+        if both.path == "/*" {
+            pattern.clone_into(&mut both.path);
+        } else {
             let narrower = std::mem::replace(&mut both.path, pattern.to_owned());
             // Of two conditions on the path, the one of the location is narrower.
             both.within = Some(narrower);
-        } else {
-            both.path = pattern.to_owned();
         }
         both
     }

@@ -111,13 +111,14 @@ fn expires(route: &mut Table, scope: &Scope<'_>, context: &mut Context<'_>) {
         "max" => "max-age=315360000".to_owned(),
         "epoch" | "-1" => "no-cache".to_owned(),
         "0" => "max-age=0".to_owned(),
-        _ => match seconds(text.trim_start_matches('+')) {
-            Some(seconds) => format!("max-age={seconds}"),
-            None => {
+        _ => {
+            if let Some(seconds) = seconds(text.trim_start_matches('+')) {
+                format!("max-age={seconds}")
+            } else {
                 context.ledger.open(expires, "write `cache_control`");
                 return;
             }
-        },
+        }
     };
     context.ledger.translated(expires);
     // A `Cache-Control` of `add_header` is added to it.
@@ -190,7 +191,7 @@ fn error_pages(route: &mut Table, scope: &Scope<'_>, context: &mut Context<'_>) 
 fn compression(route: &mut Table, scope: &Scope<'_>, context: &mut Context<'_>) {
     let (gzip, brotli) = (scope.find("gzip"), scope.find("brotli"));
     let Some(first) = brotli.or(gzip) else { return };
-    [gzip, brotli].into_iter().flatten().for_each(|directive| context.ledger.translated(directive));
+    context.ledger.all_translated([gzip, brotli].into_iter().flatten());
     if first.arg(0) == "off" && gzip.is_none_or(|gzip| gzip.arg(0) == "off") {
         route.set("compression", false);
         return;

@@ -87,7 +87,7 @@ pub(crate) fn translate(directives: &[Directive], ledger: &mut Ledger) -> String
         vec![http.clone()]
     } else {
         let blocks: Vec<_> = http.everywhere("server").collect();
-        blocks.iter().for_each(|block| context.ledger.translated(block));
+        context.ledger.all_translated(blocks.iter().copied());
         blocks.iter().map(|block| http.inner(block.children())).collect()
     };
     let listeners = Listeners::of(&servers, &mut context);
@@ -155,7 +155,7 @@ fn collect_names<'a>(directives: &'a [Directive], used: &mut BTreeSet<&'a str>) 
             let is_defined = ["map", "geo", "set"].contains(&directive.name.as_str());
             for part in text::parts(arg) {
                 if let text::Part::Variable(name) = part
-                    && !(is_defined && arg[1..] == *name)
+                    && !(is_defined && arg.strip_prefix('$') == Some(name))
                 {
                     used.insert(name);
                 }

@@ -77,6 +77,9 @@ pub(super) fn routes(pass: &Directive, place: &Place<'_, '_>, context: &mut Cont
     if let Some(route) = routes.last_mut() {
         proxy_fields::apply(route, &mut keys, &url.authority, place, context);
         messages::hidden_fields(route, "proxy_hide_header", place.scope, context);
+        if keys.iter().any(|(key, _)| key == "insecure_skip_verify") {
+            route.comment("As in nginx, the certificate of the upstream is not verified: remove `insecure_skip_verify` to do so.");
+        }
         super::caching::apply(route, "proxy", place.scope, context);
         route.set("proxy", if keys.len() == 1 { keys.remove(0).1 } else { Value::Table(keys) });
     }
@@ -100,8 +103,8 @@ fn path(
     let mut matched = place.matched.clone();
     slash(place, &mut routes, context);
     let uri = url.uri.as_deref().filter(|uri| {
-        !["${request_uri}", "${uri}{query}", "${uri}"].contains(uri)
-            && !(url.is_variable && *uri == "{query}")
+        let is_same = ["${request_uri}", "${uri}{query}", "${uri}"].contains(uri);
+        !is_same && (!url.is_variable || *uri != "{query}")
     });
     match (uri, &place.kind) {
         (None, _) => {}
@@ -258,11 +261,11 @@ fn settings(
             keys.push(("request_buffering".to_owned(), "off".into()));
         }
     }
-    if let Some(file) = scope.find("proxy_max_temp_file_size") {
-        if let Some(size) = size(file.arg(0)) {
-            context.ledger.translated(file);
-            keys.push(("response_buffer".to_owned(), size.into()));
-        }
+    if let Some(file) = scope.find("proxy_max_temp_file_size")
+        && let Some(size) = size(file.arg(0))
+    {
+        context.ledger.translated(file);
+        keys.push(("response_buffer".to_owned(), size.into()));
     }
     retries(keys, is_pool, scope, context);
     redirects(keys, url, scope, context);
@@ -319,7 +322,7 @@ fn redirects(keys: &mut Vec<(String, Value)>, url: &Url, scope: &Scope<'_>, cont
 
 fn tls(keys: &mut Vec<(String, Value)>, scope: &Scope<'_>, context: &mut Context<'_>) {
     let verify = scope.find("proxy_ssl_verify");
-    verify.into_iter().for_each(|verify| context.ledger.translated(verify));
+    context.ledger.all_translated(verify);
     if verify.is_some_and(|verify| verify.arg(0) == "on") {
         if let Some(trusted) = scope.find("proxy_ssl_trusted_certificate") {
             context.ledger.translated(trusted);

@@ -31,7 +31,7 @@ pub(super) fn phase(
     for directive in scope.own() {
         match directive.name.as_str() {
             "return" => {
-                phase.routes.extend(respond(directive, matched, scope, context));
+                phase.routes.push(respond(directive, matched, scope, context));
                 phase.is_complete = true;
             }
             "rewrite" => rewrite(directive, matched, scope, is_server, &mut phase, context),
@@ -52,12 +52,7 @@ pub(super) fn phase(
 }
 
 /// A `return` as a redirect or a fixed response.
-fn respond(
-    directive: &Directive,
-    matched: &Match,
-    scope: &Scope<'_>,
-    context: &mut Context<'_>,
-) -> Option<Table> {
+fn respond(directive: &Directive, matched: &Match, scope: &Scope<'_>, context: &mut Context<'_>) -> Table {
     let (status, text) = match (directive.arg(0).parse::<u64>(), directive.args.get(1)) {
         (Ok(status), text) => (status, text.cloned()),
         (Err(_), _) => (302, Some(directive.arg(0).to_owned())),
@@ -84,20 +79,15 @@ fn respond(
         }
         _ => return unavailable(route, directive, "Rudy responds with a status from 200 to 599", context),
     }
-    Some(route)
+    route
 }
 
 /// A route that responds with an error, so that no other route gets its requests.
-fn unavailable(
-    mut route: Table,
-    directive: &Directive,
-    why: &str,
-    context: &mut Context<'_>,
-) -> Option<Table> {
+fn unavailable(mut route: Table, directive: &Directive, why: &str, context: &mut Context<'_>) -> Table {
     context.ledger.open(directive, format!("{why}: write the route by hand"));
     route.comment(format!("{}  {}: {why}", directive.place, directive.summary()));
     route.set("respond", 503);
-    Some(route)
+    route
 }
 
 /// The target of a redirect. One to the same host is a path.
@@ -106,10 +96,10 @@ fn target(text: &str, scope: &Scope<'_>, context: &mut Context<'_>) -> Result<St
     for host in ["${host}", "${http_host}", "${server_name}"] {
         for port in [":${server_port}", ""] {
             let origin = format!("${{scheme}}://{host}{port}");
-            if let Some(rest) = text.strip_prefix(&origin) {
-                if rest.starts_with('/') || rest.starts_with("${request_uri}") || rest.starts_with("${uri}") {
-                    text = rest.to_owned();
-                }
+            if let Some(rest) = text.strip_prefix(&origin)
+                && (rest.starts_with('/') || rest.starts_with("${request_uri}") || rest.starts_with("${uri}"))
+            {
+                text = rest.to_owned();
             }
         }
     }
@@ -226,12 +216,12 @@ fn condition(
         directive.children().iter().any(|child| ["return", "rewrite"].contains(&child.name.as_str()));
     if conditions::is_script_check(directive) {
         context.ledger.translated(directive);
-        directive.children().iter().for_each(|child| context.ledger.translated(child));
+        context.ledger.all_translated(directive.children());
         return;
     }
     if let Some(file) = conditions::maintenance_file(directive, scope) {
         context.ledger.translated(directive);
-        directive.children().iter().for_each(|child| context.ledger.translated(child));
+        context.ledger.all_translated(directive.children());
         context.maintenance = Some(file);
         return;
     }
@@ -284,7 +274,7 @@ fn conditional(
     let mut own = Phase::default();
     for child in directive.children() {
         match child.name.as_str() {
-            "return" => own.routes.extend(respond(child, matched, inner, context)),
+            "return" => own.routes.push(respond(child, matched, inner, context)),
             "rewrite" => rewrite(child, matched, inner, is_server, &mut own, context),
             _ => {}
         }

@@ -139,7 +139,9 @@ fn finished(mut routes: Vec<Table>, place: &Place<'_, '_>, context: &mut Context
         limits::apply(route, place.scope, context);
     }
     let mut routes = access::apply(routes, place, context);
-    routes.iter_mut().for_each(|route| route.is_done = true);
+    for route in &mut routes {
+        route.is_done = true;
+    }
     routes
 }
 

@@ -118,12 +118,16 @@ fn remove_scripts(site: &mut Site, context: &mut Context<'_>) {
     if site.routes.iter().any(|route| route.get("fastcgi").is_some() || route.get("proxy").is_some()) {
         return;
     }
-    let is_script = |value: &Value| matches!(value, Value::Text(text) if text.split('?').next().is_some_and(|path| path.ends_with(".php")));
+    let is_script = |value: &Value| matches!(value, Value::Text(text) if text.split('?').next().is_some_and(|path| path.rsplit('.').next() == Some("php")));
     for route in &mut site.routes {
         let Some(Value::Table(mut keys)) = route.get("files").cloned() else { continue };
         for (key, value) in &mut keys {
             if let ("try_files", Value::List(entries)) = (key.as_str(), value) {
+                let count = entries.len();
                 entries.retain(|entry| !is_script(entry));
+                if entries.len() == count {
+                    continue;
+                }
                 context.joined.push("scripts that no route runs are left out of `try_files`".to_owned());
             }
         }

@@ -10,7 +10,7 @@ use crate::toml::{Table, Value};
 pub(super) fn apply(site: &mut Table, server: &Scope<'_>, context: &mut Context<'_>) {
     let files = |name: &str| server.all(name);
     let (certificates, keys) = (files("ssl_certificate"), files("ssl_certificate_key"));
-    certificates.iter().chain(&keys).for_each(|directive| context.ledger.translated(directive));
+    context.ledger.all_translated(certificates.iter().chain(&keys).copied());
     let mut pairs = certificates
         .iter()
         .zip(&keys)
@@ -71,7 +71,7 @@ fn clients(table: &mut Vec<(String, Value)>, server: &Scope<'_>, context: &mut C
         );
         return;
     };
-    [verify, authority].into_iter().for_each(|directive| context.ledger.translated(directive));
+    context.ledger.all_translated([verify, authority]);
     let mut clients = vec![("authority", path(authority, server))];
     if let Some(crl) = server.find("ssl_crl") {
         context.ledger.translated(crl);

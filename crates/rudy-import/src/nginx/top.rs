@@ -33,7 +33,9 @@ pub(super) fn table(http: &Scope<'_>, sites: &mut [Site], is_part: bool, context
 fn listen(top: &mut Table, sites: &mut [Site]) {
     let Some(first) = sites.first().and_then(|site| site.table.get("listen")).cloned() else { return };
     if sites.iter().all(|site| site.table.get("listen") == Some(&first)) {
-        sites.iter_mut().for_each(|site| _ = site.table.remove("listen"));
+        for site in sites {
+            site.table.remove("listen");
+        }
         top.set("listen", first);
     }
 }

@@ -92,7 +92,7 @@ fn server(
 ) -> Option<Server> {
     context.ledger.translated(directive);
     let mut server = Server::one(directive.arg(0));
-    for option in &directive.args[1..] {
+    for option in directive.args.iter().skip(1) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let number = value.parse::<u64>().ok();
         match (name, number) {
@@ -113,7 +113,7 @@ fn server(
                 set(keys, "connections", connections.min(65535).into());
             }
             ("slow_start", _) => {
-                set(keys, "slow_start", super::proxy::time(value).unwrap_or_default().into())
+                set(keys, "slow_start", super::proxy::time(value).unwrap_or_default().into());
             }
             ("fail_timeout", _) => context.ledger.different(
                 directive,
