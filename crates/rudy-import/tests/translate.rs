@@ -1,4 +1,4 @@
-//! Configurations of nginx with what is made of them. `SNAPSHOTS=overwrite` writes the expected files anew.
+//! Configurations of nginx with what is made of them. `SNAPSHOTS=overwrite` writes the expected files again.
 
 use std::fs;
 use std::path::Path;

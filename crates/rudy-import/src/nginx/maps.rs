@@ -48,7 +48,7 @@ impl Context<'_> {
     }
 }
 
-/// The values that a key of a map stands for.
+/// The values that a key of a map means.
 fn patterns(key: &str) -> Option<Vec<String>> {
     let key = key.strip_prefix('\\').unwrap_or(key);
     match key.strip_prefix("~*").or_else(|| key.strip_prefix('~')) {

@@ -124,7 +124,7 @@ const QUERIES: [&str; 6] = [
     "&${query_string}",
 ];
 
-/// Stands for `{query}` while variables are replaced.
+/// Means `{query}` while variables are replaced.
 const QUERY: &str = "\u{1}";
 
 /// What Rudy has instead of a variable.
