@@ -63,7 +63,7 @@ impl Import {
         let mut read = |pattern: &str| read_included(&folder, pattern, &mut count);
         let imported = rudy_import::nginx(&main, &mut read)
             .map_err(|error| CommandError::Arguments(error.to_string()))?;
-        let missing = self.check(&imported)?;
+        let missing = check(&imported)?;
         self.write(&imported, &missing)?;
         Ok(if imported.report.unprotected { Exit::NotMet } else { Exit::Done })
     }
@@ -88,22 +88,6 @@ impl Import {
         Ok((File { name, text: text.to_owned() }, self.source.clone()))
     }
 
-    /// Checks what will be written, next to where it will be. Returns problems about files that this machine does not have.
-    fn check(&self, imported: &Imported) -> Result<Vec<String>, CommandError> {
-        let environment = |error: io::Error| cannot("check", "the result", &error);
-        let folder = tempfile::tempdir().map_err(environment)?;
-        let file = folder.path().join("rudy.toml");
-        fs::write(&file, &imported.toml).map_err(environment)?;
-        match check_elsewhere(&file) {
-            Ok(missing) => Ok(missing),
-            Err(problems) => {
-                let problems = problems.replace(&file.display().to_string(), "rudy.toml");
-                print_line(&format!("{problems}The result needs these changes by hand."));
-                Ok(Vec::new())
-            }
-        }
-    }
-
     fn write(&self, imported: &Imported, missing: &[String]) -> Result<(), CommandError> {
         if let Some(output) = &self.output {
             let mut file = fs::File::create_new(output)
@@ -124,9 +108,27 @@ impl Import {
         print_line(imported.report.to_string().trim_end());
         if !missing.is_empty() {
             print_line("\nNot on this machine:");
-            missing.iter().for_each(|problem| print_line(&format!("  {problem}")));
+            for problem in missing {
+                print_line(&format!("  {problem}"));
+            }
         }
         Ok(())
+    }
+}
+
+/// Checks what will be written. Returns problems about files that this machine does not have.
+fn check(imported: &Imported) -> Result<Vec<String>, CommandError> {
+    let environment = |error: io::Error| cannot("check", "the result", &error);
+    let folder = tempfile::tempdir().map_err(environment)?;
+    let file = folder.path().join("rudy.toml");
+    fs::write(&file, &imported.toml).map_err(environment)?;
+    match check_elsewhere(&file) {
+        Ok(missing) => Ok(missing),
+        Err(problems) => {
+            let problems = problems.replace(&file.display().to_string(), "rudy.toml");
+            print_line(&format!("{problems}The result needs these changes by hand."));
+            Ok(Vec::new())
+        }
     }
 }
 

@@ -44,24 +44,34 @@ pub(super) fn before_application(place: &Place<'_, '_>, context: &mut Context<'_
     Some(route)
 }
 
-/// The route, its folder, and the only file of an exact location with `alias`.
-fn folder(place: &Place<'_, '_>, context: &mut Context<'_>) -> Option<(Table, String, Option<String>)> {
-    let mut matched = place.matched.clone();
-    let scope = place.scope;
-    let Some(alias) = scope.own().iter().find(|directive| directive.name == "alias") else {
-        let root = scope.find("root")?;
-        context.ledger.translated(root);
-        let text = substitute(root.arg(0), scope);
-        if text.contains('$') {
-            context.ledger.open(root, "write the folder: `root` has no placeholders");
-            return None;
+/// The route, its folder, and the only file that is tried, if `alias` names one.
+type Folder = (Table, String, Option<String>);
+
+fn folder(place: &Place<'_, '_>, context: &mut Context<'_>) -> Option<Folder> {
+    if let Some(alias) = place.scope.own().iter().find(|directive| directive.name == "alias") {
+        context.ledger.translated(alias);
+        let folder = self::alias(alias, place, context);
+        if folder.is_none() {
+            context.ledger.open(alias, "write the folder: `root` has no placeholders");
         }
-        return Some((matched.route(), text, None));
-    };
-    context.ledger.translated(alias);
-    let text = substitute(alias.arg(0), scope);
+        return folder;
+    }
+    let root = place.scope.find("root")?;
+    context.ledger.translated(root);
+    let text = substitute(root.arg(0), place.scope);
+    if text.contains('$') {
+        context.ledger.open(root, "write the folder: `root` has no placeholders");
+        return None;
+    }
+    Some((place.matched.route(), text, None))
+}
+
+fn alias(alias: &Directive, place: &Place<'_, '_>, context: &mut Context<'_>) -> Option<Folder> {
+    let text = substitute(alias.arg(0), place.scope);
+    let has_variable = text.contains('$');
     match &place.kind {
-        Kind::Prefix { path, .. } if !text.contains('$') => {
+        Kind::Prefix { path, .. } if !has_variable => {
+            let mut matched = place.matched.clone();
             if path != "/" && super::regexes::is_plain(path) {
                 matched.path = format!("{}/*", path.trim_end_matches('/'));
                 if path.ends_with('/') {
@@ -72,34 +82,21 @@ fn folder(place: &Place<'_, '_>, context: &mut Context<'_>) -> Option<(Table, St
                         .different(alias, format!("only paths below {path}/ are files of the folder"));
                 }
             }
-            Some((matched.route(), text.trim_end_matches('/').to_owned(), None))
+            let folder = text.trim_end_matches('/');
+            Some((matched.route(), if folder.is_empty() { "/" } else { folder }.to_owned(), None))
         }
-        Kind::Exact(_) if !text.contains('$') => {
+        Kind::Exact(_) if !has_variable => {
             let (root, file) = text.rsplit_once('/')?;
-            Some((
-                matched.route(),
-                if root.is_empty() { "/" } else { root }.to_owned(),
-                Some(file.to_owned()),
-            ))
+            let root = if root.is_empty() { "/" } else { root };
+            Some((place.matched.route(), root.to_owned(), Some(file.to_owned())))
         }
         Kind::Regex { .. } => {
             let at = text.find("${").unwrap_or(text.len());
-            let (root, file) = text[..at].rfind('/').map(|end| text.split_at(end)).unwrap_or_default();
-            let (root, file) = (root.to_owned(), translate(file, Use::Target, scope, context).ok());
-            match file {
-                Some(file) if !root.is_empty() => {
-                    Some((matched.route(), root, Some(file.trim_start_matches('/').to_owned())))
-                }
-                _ => {
-                    context.ledger.open(alias, "write the folder and `try_files`");
-                    None
-                }
-            }
+            let (root, file) = text.split_at(text[..at].rfind('/').filter(|end| *end > 0)?);
+            let file = translate(file, Use::Target, place.scope, context).ok()?;
+            Some((place.matched.route(), root.to_owned(), Some(file.trim_start_matches('/').to_owned())))
         }
-        _ => {
-            context.ledger.open(alias, "write the folder: `root` has no placeholders");
-            None
-        }
+        _ => None,
     }
 }
 

@@ -23,10 +23,21 @@ const SHARED: [&str; 16] = [
     "charset",
 ];
 
+/// Those without an effect on redirects and fixed responses.
+const OF_CONTENT: [&str; 5] = ["body_bytes", "compression", "media_types", "charset", "intercept_errors"];
+
+fn has_content(route: &Table) -> bool {
+    ["files", "proxy", "fastcgi", "status"].iter().any(|handler| route.get(handler).is_some())
+}
+
 pub(super) fn hoist(site: &mut Site) {
     for key in SHARED {
-        let Some(value) = site.routes.first().and_then(|route| route.get(key)).cloned() else { continue };
-        if site.routes.iter().all(|route| route.get(key) == Some(&value)) {
+        let Some(value) = site.routes.iter().find_map(|route| route.get(key)).cloned() else { continue };
+        let has_it = |route: &Table| {
+            route.get(key) == Some(&value)
+                || route.get(key).is_none() && OF_CONTENT.contains(&key) && !has_content(route)
+        };
+        if site.routes.iter().all(has_it) {
             site.routes.iter_mut().for_each(|route| _ = route.remove(key));
             site.table.set(key, value);
         }

@@ -1,6 +1,7 @@
 //! The directives of nginx as sites and routes.
 
 mod access;
+mod authorizers;
 mod caching;
 mod conditions;
 mod fastcgi;
@@ -14,6 +15,7 @@ mod maps;
 mod messages;
 mod proxy;
 mod proxy_fields;
+mod proxy_path;
 mod regexes;
 mod rewrites;
 mod route;

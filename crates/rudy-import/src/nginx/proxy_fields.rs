@@ -1,7 +1,7 @@
 //! `proxy_set_header`: what Rudy sends by itself, and `request_headers` for the rest.
 
 use super::Context;
-use super::access;
+use super::authorizers;
 use super::route::Place;
 use super::text::{Use, substitute, translate};
 use crate::syntax::Directive;
@@ -64,7 +64,7 @@ pub(super) fn apply(
             );
         } else if FORWARDED.iter().any(|field| is_same(&field))
             || lower == "x-forwarded-proto" && context.is_forwarded_scheme(&value)
-            || access::is_copied(&value, place)
+            || authorizers::is_copied(&value, place)
         {
             context.ledger.translated(directive);
         } else if let Some(value) = field(directive, &value, place, context) {

@@ -2,7 +2,7 @@
 
 use super::locations::{Chosen, Kind, Match};
 use super::scope::{Scope, named};
-use super::{Context, access, files, limits, messages, proxy, regexes, rewrites};
+use super::{Context, access, authorizers, files, limits, messages, proxy, proxy_path, regexes, rewrites};
 use crate::syntax::Directive;
 use crate::toml::{Table, Value};
 
@@ -31,7 +31,7 @@ pub(super) struct Place<'a, 's> {
 pub(super) fn routes(chosen: &Chosen<'_>, server: &Scope<'_>, context: &mut Context<'_>) -> Vec<Table> {
     let location = chosen.location;
     context.ledger.translated(location);
-    if access::is_authorizer(location, server) {
+    if authorizers::is_authorizer(location, server) {
         mark(location, context);
         return Vec::new();
     }
@@ -80,7 +80,7 @@ fn inside(folder: &str, place: &Place<'_, '_>, context: &mut Context<'_>) -> Vec
     let mut routes = content(&inner, context);
     for route in &mut routes {
         route.set("internal", true);
-        proxy::strip(route);
+        proxy_path::strip(route);
     }
     routes
 }
