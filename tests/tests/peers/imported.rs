@@ -143,7 +143,6 @@ fn requests() -> impl Iterator<Item = (&'static str, &'static str, &'static str)
 
 #[test]
 fn an_imported_configuration_responds_as_nginx_does() {
-    needs!(long());
     let folder = Folder::with(FILES);
     let application = application();
     let mut text = String::new();
@@ -166,4 +165,73 @@ fn an_imported_configuration_responds_as_nginx_does() {
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Prefixes and paths of generated locations.
+const PREFIXES: [&str; 12] =
+    ["/a", "/a/", "/ab", "/a/b", "/a/b/", "/a/b/c", "/b", "/b/", "/b/a/", "/c.x", "/a/c.x", "/b/ab"];
+
+const EXPRESSIONS: [&str; 8] =
+    [r"~ \.x$", r"~* \.X$", "~ ^/a/", "~ ^/a/b", "~ b", "~ (a|b)/c", "~* ^/B/", "~ ^/b/a?"];
+
+const REQUESTED: &str = "/ /a /a/ /ab /abc /a/b /a/b/ /a/b/c /a/b/cd /a/c /a/c.x /a/b/c.x /b /b/ /ba /b/a /b/a/ /b/a/c /b/ab /b/ab/c.X /c.x /c.x/a \
+    /d /d.x /d/b /A/b /B/c.x /a/b/c/d/e.x";
+
+/// Locations with the number of each as its response: prefixes with some inside of them, exact paths and expressions.
+fn generated_locations(random: &mut Random) -> String {
+    let mut count = 0;
+    let mut respond = |name: &str, inside: &str| {
+        count += 1;
+        format!("location {name} {{ {inside} return 200 \"{count}\"; }}\n")
+    };
+    let mut locations = vec![respond("/", "")];
+    for prefix in PREFIXES {
+        let modifier = if random.below(3) == 0 { "^~ " } else { "" };
+        match random.below(6) {
+            0 | 1 => locations.push(respond(&format!("{modifier}{prefix}"), "")),
+            2 => locations.push(respond(&format!("= {prefix}"), "")),
+            3 => {
+                let expression = EXPRESSIONS[random.below(EXPRESSIONS.len())];
+                let inside = respond(expression, "") + &respond(&format!("{prefix}inner"), "");
+                locations.push(respond(&format!("{modifier}{prefix}"), &inside));
+            }
+            _ => {}
+        }
+    }
+    for expression in EXPRESSIONS {
+        if random.below(4) == 0 {
+            locations.push(respond(expression, ""));
+        }
+    }
+    let start = random.below(locations.len());
+    locations.rotate_left(start);
+    locations.concat()
+}
+
+#[test]
+fn every_path_has_the_location_that_nginx_chooses() {
+    const SERVERS: usize = 60;
+    let mut random = Random::new(7);
+    let mut text = String::new();
+    let peer = rudy_tests::Peer::nginx_with(|_, address| {
+        for server in 0..SERVERS {
+            let locations = generated_locations(&mut random);
+            text += &format!("server {{ listen {address}; server_name s{server}.test;\n{locations}}}\n");
+        }
+        text.clone()
+    });
+    let Some(nginx) = peer else { return };
+    let server = Server::config(&import(&text, nginx.address()));
+    for host in 0..SERVERS {
+        let mut connections = [nginx.address(), server.address()].map(Connection::open);
+        let field = format!("Host: s{host}.test");
+        for path in REQUESTED.split_whitespace() {
+            let [expected, found] = connections.each_mut().map(|connection| {
+                let response = connection.get(path, &[&field]);
+                (response.status, response.text().to_owned())
+            });
+            let location = text.split("server_name").nth(host + 1).unwrap_or_default();
+            assert_eq!(expected, found, "{path} of{location}");
+        }
+    }
 }

@@ -119,6 +119,12 @@ pub(super) struct Chosen<'a> {
 pub(super) fn in_order<'a>(server: &Scope<'a>, context: &mut Context<'_>) -> Vec<Chosen<'a>> {
     let mut level = Level::default();
     level.add(server, None, false);
+    if level.regexes.is_empty() {
+        // Without expressions, the longest prefix is used in any case.
+        for prefix in &mut level.prefixes {
+            prefix.is_final = false;
+        }
+    }
     level.prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.path.len()));
     let mut chosen = level.exact.clone();
     chosen.extend(level.nested_regexes(context));
@@ -210,7 +216,7 @@ impl<'a> Level<'a> {
     fn prefixes(&self, is_final: bool) -> impl Iterator<Item = Chosen<'a>> {
         self.prefixes.iter().filter(move |prefix| prefix.is_final == is_final).map(|prefix| {
             let mut matched = Match::path(prefix_pattern(&prefix.path));
-            if prefix.is_final && !self.regexes.is_empty() {
+            if prefix.is_final {
                 // For the paths of longer prefixes without `^~`, the expressions are tried.
                 let is_inside = |other: &&Prefix<'_>| !other.is_final && other.is_longer_than(&prefix.path);
                 let inside = self.prefixes.iter().filter(is_inside);
