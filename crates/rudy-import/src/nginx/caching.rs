@@ -3,6 +3,7 @@
 use super::Context;
 use super::proxy::time;
 use super::scope::Scope;
+use super::text::{Part, field_name, parts, substitute};
 use crate::toml::{Table, Value};
 
 /// Sets `cache` of a route.
@@ -40,7 +41,15 @@ pub(super) fn apply(route: &mut Table, prefix: &str, scope: &Scope<'_>, context:
             keys.push(("stale_if_error".to_owned(), "1d".into()));
         }
     }
-    cookies(&mut keys, prefix, scope, context);
+    if let Err(why) =
+        bypass(&mut keys, prefix, scope, context).and_then(|()| key(&mut keys, prefix, scope, context))
+    {
+        context.ledger.open(
+            cache,
+            format!("{why}, so nothing is cached: write `cache` (docs/cache.md#sessions-and-users)"),
+        );
+        return;
+    }
     for ignore in scope.all(&format!("{prefix}_ignore_headers")) {
         context.ledger.translated(ignore);
         for field in &ignore.args {
@@ -54,30 +63,78 @@ pub(super) fn apply(route: &mut Table, prefix: &str, scope: &Scope<'_>, context:
     route.set("cache", if keys.is_empty() { Value::Bool(true) } else { Value::Table(keys) });
 }
 
-/// Requests with a session bypass the cache.
-fn cookies(keys: &mut Vec<(String, Value)>, prefix: &str, scope: &Scope<'_>, context: &mut Context<'_>) {
+/// Requests with a session bypass the cache. The error is about a condition that Rudy does not have.
+fn bypass(
+    keys: &mut Vec<(String, Value)>,
+    prefix: &str,
+    scope: &Scope<'_>,
+    context: &mut Context<'_>,
+) -> Result<(), String> {
     let mut cookies: Vec<String> = Vec::new();
     for name in ["cache_bypass", "no_cache"] {
         for directive in scope.all(&format!("{prefix}_{name}")) {
+            context.ledger.translated(directive);
             for arg in &directive.args {
                 match arg.strip_prefix("$cookie_") {
-                    Some(cookie) if !cookies.iter().any(|known| known == cookie) => {
-                        cookies.push(cookie.to_owned());
+                    Some(cookie) if !cookie.contains('$') => cookies.push(cookie.to_owned()),
+                    _ if OF_CLIENT.contains(&arg.as_str()) => {
+                        context.ledger.different(directive, "fields of the request count as RFC 9111 says");
                     }
-                    Some(_) => {}
-                    None => {
-                        context.ledger.open(
-                            directive,
-                            "write `bypass_cookies` in `cache` (docs/cache.md#sessions-and-users)",
-                        );
-                        continue;
-                    }
+                    _ => return Err(format!("{arg} decides what is cached")),
                 }
-                context.ledger.translated(directive);
             }
         }
     }
+    cookies.dedup();
     if !cookies.is_empty() {
         keys.push(("bypass_cookies".to_owned(), Value::texts(cookies)));
     }
+    Ok(())
+}
+
+/// Fields of requests that a cache of RFC 9111 obeys by itself.
+const OF_CLIENT: [&str; 3] = ["$http_authorization", "$http_pragma", "$http_cache_control"];
+
+/// Variables that are a part of the URL, or are the same for all requests.
+const OF_URL: [&str; 12] = [
+    "scheme",
+    "host",
+    "http_host",
+    "server_name",
+    "proxy_host",
+    "request_method",
+    "request_uri",
+    "uri",
+    "is_args",
+    "args",
+    "query_string",
+    "document_uri",
+];
+
+/// What the key has besides the URL. The error is about a part that Rudy does not have.
+fn key(
+    keys: &mut Vec<(String, Value)>,
+    prefix: &str,
+    scope: &Scope<'_>,
+    context: &mut Context<'_>,
+) -> Result<(), String> {
+    let Some(directive) = scope.find(&format!("{prefix}_cache_key")) else { return Ok(()) };
+    context.ledger.translated(directive);
+    let text = substitute(&directive.args.join(" "), scope);
+    let (mut cookies, mut fields) = (Vec::new(), Vec::new());
+    for part in parts(&text) {
+        let Part::Variable(name) = part else { continue };
+        match (name.strip_prefix("cookie_"), name.strip_prefix("http_")) {
+            _ if OF_URL.contains(&name) => {}
+            (Some(cookie), _) => cookies.push(cookie.to_owned()),
+            (_, Some(field)) => fields.push(field_name(field)),
+            _ => return Err(format!("${name} is a part of the key")),
+        }
+    }
+    for (name, values) in [("key_cookies", cookies), ("key_headers", fields)] {
+        if !values.is_empty() {
+            keys.push((name.to_owned(), Value::texts(values)));
+        }
+    }
+    Ok(())
 }

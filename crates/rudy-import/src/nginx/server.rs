@@ -50,6 +50,7 @@ pub(super) fn site(
     messages::access_log(&mut site.table, server.own(), server, context);
     remove_unreachable(&mut site);
     remove_scripts(&mut site, context);
+    internal_redirects(&mut site);
     if site.routes.is_empty() {
         site.routes.push(empty("None of its locations is translated."));
     }
@@ -111,6 +112,32 @@ pub(super) fn empty(why: &str) -> Table {
     route.comment(why);
     route.set("respond", 503);
     route
+}
+
+/// nginx lets every application redirect to internal locations (`X-Accel-Redirect`); in Rudy, a route names them.
+fn internal_redirects(site: &mut Site) {
+    let is_internal = |route: &&Table| route.get("internal") == Some(&Value::Bool(true));
+    let path = |route: &Table| match route.get("path") {
+        Some(Value::Text(path)) if path.ends_with('*') && !path.starts_with("/_import/") => {
+            Some(path.clone())
+        }
+        _ => None,
+    };
+    let paths: Vec<_> = site.routes.iter().filter(is_internal).filter_map(path).collect();
+    if paths.is_empty() {
+        return;
+    }
+    for route in site.routes.iter_mut().filter(|route| !is_internal(&&**route)) {
+        for (handler, main) in [("proxy", "upstreams"), ("fastcgi", "address")] {
+            let mut keys = match route.remove(handler) {
+                Some(Value::Table(keys)) => keys,
+                Some(value) => vec![(main.to_owned(), value)],
+                None => continue,
+            };
+            keys.push(("accel_redirect".to_owned(), Value::texts(paths.clone())));
+            route.set(handler, Value::Table(keys));
+        }
+    }
 }
 
 /// Scripts that are tried need a route that runs them; without one, they would be sent as text.
