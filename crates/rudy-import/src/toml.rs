@@ -67,11 +67,19 @@ impl Value {
             Self::Table(keys) if keys.is_empty() => "{}".to_owned(),
             Self::Table(keys) => {
                 let pairs: Vec<_> =
-                    keys.iter().map(|(key, value)| format!("{} = {}", bare(key), value.inline())).collect();
+                    unique(keys).map(|(key, value)| format!("{} = {}", bare(key), value.inline())).collect();
                 format!("{{ {} }}", pairs.join(", "))
             }
         }
     }
+}
+
+/// The keys of a table: of several with one name, the last one counts.
+fn unique(keys: &[(String, Value)]) -> impl Iterator<Item = &(String, Value)> {
+    keys.iter()
+        .enumerate()
+        .filter(|(at, (key, _))| !keys[at + 1..].iter().any(|(other, _)| other == key))
+        .map(|(_, pair)| pair)
 }
 
 /// A key, quoted if it needs to be.
@@ -163,7 +171,7 @@ impl Table {
             let Value::Table(keys) = value else { continue };
             let dot = if path.is_empty() { "" } else { "." };
             _ = writeln!(output, "\n[{path}{dot}{}]", bare(key));
-            for (key, value) in keys {
+            for (key, value) in unique(keys) {
                 write_pair(key, value, output);
             }
         }

@@ -23,7 +23,10 @@ pub(super) fn apply(route: &mut Table, prefix: &str, scope: &Scope<'_>, context:
             Some((time_at, statuses)) => (time_at, statuses.to_vec()),
             None => continue,
         };
-        let Some(time) = time(time_at) else { continue };
+        let Some(time) = time(time_at) else {
+            context.ledger.open(valid, "write the time into `default_freshness`");
+            continue;
+        };
         for status in statuses {
             if status.parse::<u16>().is_ok() {
                 freshness.push((status, Value::from(time.as_str())));

@@ -41,6 +41,8 @@ pub(super) fn route(
         if let Some(time) = super::proxy::time(directive.arg(0)) {
             context.ledger.translated(directive);
             keys.push((key.to_owned(), time.into()));
+        } else {
+            context.ledger.open(directive, "write the time");
         }
     }
     if let Some((file, size)) = scope

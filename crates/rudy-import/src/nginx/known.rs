@@ -40,7 +40,7 @@ const DIFFERENT: &[(&str, &str)] = &[
         "connections to upstreams use HTTP/1.1 or HTTP/2 and stay open",
     ),
     (
-        "proxy_send_timeout fastcgi_send_timeout grpc_send_timeout client_body_timeout client_header_timeout lingering_close \
+        "proxy_send_timeout fastcgi_send_timeout grpc_send_timeout keepalive_timeout send_timeout client_body_timeout client_header_timeout lingering_close \
          lingering_time lingering_timeout send_lowat",
         "Rudy limits slow clients and upstreams by rate and progress: see docs/configuration.md#limits-and-timeouts",
     ),
@@ -189,7 +189,7 @@ const TRANSLATED: &str = "proxy_set_header grpc_set_header proxy_read_timeout pr
     root alias index autoindex autoindex_exact_size autoindex_localtime autoindex_format try_files error_page types charset \
     access_log location server upstream least_conn ip_hash hash random limit_rate limit_rate_after limit_req_status \
     limit_conn_status limit_req_dry_run limit_req_log_level limit_conn_log_level ssl ssl_certificate ssl_certificate_key \
-    ssl_protocols ssl_session_tickets keepalive_timeout send_timeout real_ip_header set_real_ip_from \
+    ssl_protocols ssl_session_tickets real_ip_header set_real_ip_from \
     client_max_body_size auth_request_set set_escape_uri proxy_pass_request_body fastcgi_pass proxy_pass grpc_pass return";
 
 /// Whether a directive is translated where it applies.

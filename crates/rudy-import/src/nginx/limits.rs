@@ -24,6 +24,8 @@ pub(super) fn apply(route: &mut Table, scope: &Scope<'_>, context: &mut Context<
             keys.push(("after", bytes.into()));
         }
         route.set("bandwidth", Value::table(keys));
+    } else if let Some(rate) = scope.find("limit_rate").filter(|rate| rate.arg(0) != "0") {
+        context.ledger.open(rate, "write `bandwidth`");
     }
 }
 

@@ -161,15 +161,22 @@ fn redirects(keys: &mut Vec<(String, Value)>, url: &Url, scope: &Scope<'_>, cont
                 directive,
                 "the application gets the scheme in X-Forwarded-Proto, and redirects to it",
             );
+        } else {
+            context.ledger.open(
+                directive,
+                "write `rewrite_location = true` in `proxy`, or let the application use Host and X-Forwarded-Proto",
+            );
         }
     }
     for directive in scope.all("proxy_cookie_path").into_iter().chain(scope.all("proxy_cookie_domain")) {
         let is_prefix = directive.arg(1).starts_with('/') && !directive.arg(1).contains(';');
-        if directive.arg(0) == "off"
-            || is_prefix && keys.iter().any(|(key, _)| key == "strip_prefix" || key == "add_prefix")
-        {
+        if directive.arg(0) == "off" {
+            context.ledger.translated(directive);
+        } else if is_prefix && keys.iter().any(|(key, _)| key == "strip_prefix" || key == "add_prefix") {
             context.ledger.translated(directive);
             keys.push(("rewrite_cookies".to_owned(), true.into()));
+        } else {
+            context.ledger.open(directive, "let the application set the attributes of its cookies");
         }
     }
 }

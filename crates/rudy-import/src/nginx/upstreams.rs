@@ -51,10 +51,16 @@ pub(super) fn upstream(block: &Directive, context: &mut Context<'_>) -> Upstream
     for server in named(block.children(), "server") {
         servers.extend(self::server(server, &mut keys, context));
     }
-    let choice = block.children().iter().find_map(|directive| {
-        let choice = choice(directive)?;
-        context.ledger.translated(directive);
-        Some(choice)
+    let is_choice = |directive: &&Directive| CHOICES.contains(&directive.name.as_str());
+    let choice = block.children().iter().find(is_choice).and_then(|directive| {
+        let choice = choice(directive);
+        match choice {
+            Some(_) => context.ledger.translated(directive),
+            None => context
+                .ledger
+                .open(directive, "write `choice` in `proxy` (docs/reverse-proxy.md#load-balancing)"),
+        }
+        choice
     });
     // nginx takes turns; `least-busy` is the default of Rudy.
     let choice = choice.unwrap_or_else(|| "round-robin".to_owned());
@@ -63,6 +69,9 @@ pub(super) fn upstream(block: &Directive, context: &mut Context<'_>) -> Upstream
     }
     Upstream { servers, keys }
 }
+
+/// Directives that say how a server is chosen.
+const CHOICES: [&str; 5] = ["least_conn", "least_time", "random", "ip_hash", "hash"];
 
 fn choice(directive: &Directive) -> Option<String> {
     let hash = |variable: &str| {
