@@ -13,6 +13,9 @@ pub(super) fn routes(place: &Place<'_, '_>, context: &mut Context<'_>) -> Vec<Ta
     let Some((mut route, root, tried_below)) = folder(place, context) else {
         let mut route = place.matched.route();
         route.comment("It has no folder.");
+        if let Some(tried) = place.scope.own().iter().find(|directive| directive.name == "try_files") {
+            context.ledger.open(tried, "the folder is not in the imported files: write `files`");
+        }
         route.set("respond", 404);
         return vec![route];
     };

@@ -172,6 +172,11 @@ const OPEN: &[(&str, bool, &str)] = &[
         false,
         "write `rewrite_cookies = true` in `proxy` if the path of the route is removed",
     ),
+    (
+        "real_ip_header set_real_ip_from",
+        false,
+        "write `trusted_proxies` and `client_address` at the top, for all sites",
+    ),
     ("if", false, "write a route with `when` (docs/configuration.md#conditions)"),
     ("rewrite", false, "write a route with a `regex:` path and `rewrite` or `redirect`"),
     ("map", false, "write a map (docs/headers-and-errors.md#maps), or routes with `when`"),
@@ -189,7 +194,7 @@ const TRANSLATED: &str = "proxy_set_header grpc_set_header proxy_read_timeout pr
     root alias index autoindex autoindex_exact_size autoindex_localtime autoindex_format try_files error_page types charset \
     access_log location server upstream least_conn ip_hash hash random limit_rate limit_rate_after limit_req_status \
     limit_conn_status limit_req_dry_run limit_req_log_level limit_conn_log_level ssl ssl_certificate ssl_certificate_key \
-    ssl_protocols ssl_session_tickets real_ip_header set_real_ip_from \
+    ssl_protocols ssl_session_tickets \
     client_max_body_size auth_request_set set_escape_uri proxy_pass_request_body fastcgi_pass proxy_pass grpc_pass return";
 
 /// Whether a directive is translated where it applies.

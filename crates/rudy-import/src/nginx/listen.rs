@@ -28,6 +28,7 @@ impl Listeners {
         let mut listeners = Self::default();
         for (index, server) in servers.iter().enumerate() {
             let is_tls = server.find("ssl").is_some_and(|ssl| ssl.arg(0) == "on");
+            context.ledger.all_translated(server.find("ssl"));
             let mut addresses = Vec::new();
             for listen in super::scope::named(server.own(), "listen") {
                 let Some(address) = address(listen, server, context) else { continue };

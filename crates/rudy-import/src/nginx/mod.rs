@@ -201,6 +201,9 @@ fn verdict(directive: &Directive, used: &BTreeSet<&str>, is_lost: bool, ledger: 
         "map" if directive.arg(0) == "$http_x_forwarded_proto" => {
             ledger.different(directive, "Rudy passes on the scheme that `trusted_proxies` report");
         }
+        "location" if directive.arg(0).starts_with('@') && used.contains(directive.arg(0)) => {
+            ledger.open(directive, "what leads to it is not translated");
+        }
         _ if defined(directive).is_some_and(|name| !used.contains(name)) => {
             ledger.different(directive, "nothing uses it");
         }
