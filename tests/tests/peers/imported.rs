@@ -214,10 +214,11 @@ fn every_path_has_the_location_that_nginx_chooses() {
     let mut random = Random::new(7);
     let mut text = String::new();
     let peer = rudy_tests::Peer::nginx_with(|_, address| {
-        for server in 0..SERVERS {
+        let servers = (0..SERVERS).map(|server| {
             let locations = generated_locations(&mut random);
-            text += &format!("server {{ listen {address}; server_name s{server}.test;\n{locations}}}\n");
-        }
+            format!("server {{ listen {address}; server_name s{server}.test;\n{locations}}}\n")
+        });
+        text = servers.collect();
         text.clone()
     });
     let Some(nginx) = peer else { return };
