@@ -38,7 +38,7 @@ pub(super) fn route(
         [("fastcgi_connect_timeout", "connect_timeout"), ("fastcgi_read_timeout", "response_timeout")]
     {
         let Some(directive) = scope.find(name) else { continue };
-        if let Some(time) = super::proxy::time(directive.arg(0)) {
+        if let Some(time) = super::proxy::timeout(directive.arg(0)) {
             context.ledger.translated(directive);
             keys.push((key.to_owned(), time.into()));
         } else {

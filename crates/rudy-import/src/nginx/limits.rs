@@ -1,7 +1,7 @@
 //! Limits: the size of bodies, requests per time and at the same time, and bytes per second.
 
 use super::Context;
-use super::proxy::{size, time};
+use super::proxy::{size, timeout};
 use super::scope::Scope;
 use super::text::field_name;
 use crate::syntax::Directive;
@@ -140,7 +140,7 @@ pub(super) fn of_server(http: &Scope<'_>, context: &mut Context<'_>) -> Vec<(Str
         ("send_timeout", "send_stall_timeout"),
     ] {
         let Some(directive) = http.find(name) else { continue };
-        match time(directive.arg(0)).filter(|time| time != "0s") {
+        match timeout(directive.arg(0)) {
             Some(time) => {
                 context.ledger.translated(directive);
                 limits.push((key.to_owned(), time.into()));

@@ -237,7 +237,7 @@ fn types(route: &mut Table, scope: &Scope<'_>, context: &mut Context<'_>) {
         }
     }
     let default = named(scope.own(), "default_type").last();
-    if let Some(default) = default.filter(|_| is_files) {
+    if let Some(default) = default.filter(|default| is_files && default.arg(0).contains('/')) {
         context.ledger.translated(default);
         types.push(("*".to_owned(), default.arg(0).into()));
     }
@@ -249,6 +249,7 @@ fn types(route: &mut Table, scope: &Scope<'_>, context: &mut Context<'_>) {
     match charset.arg(0).to_lowercase().as_str() {
         "utf-8" => {}
         "off" => route.set("charset", false),
+        text if text.contains('$') => context.ledger.open(charset, "write `charset`"),
         charset if is_files => route.set("charset", charset),
         _ => {}
     }

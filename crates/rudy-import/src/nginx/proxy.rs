@@ -206,11 +206,11 @@ fn tls(keys: &mut Vec<(String, Value)>, scope: &Scope<'_>, context: &mut Context
 /// The longest timeout of Rudy, in seconds.
 const TIMEOUT_MAX: u64 = 86_400;
 
-/// A timeout in Rudy's notation, at most a day.
-fn timeout(text: &str) -> Option<String> {
+/// A timeout in Rudy's notation, at most a day. Rudy has none that ends at once.
+pub(super) fn timeout(text: &str) -> Option<String> {
     let time = time(text)?;
     let end = time.find(|letter: char| !letter.is_ascii_digit())?;
-    let number = time[..end].parse::<u64>().ok()?;
+    let number = time[..end].parse::<u64>().ok().filter(|number| *number > 0)?;
     let unit = match &time[end..] {
         "m" => 60,
         "h" => 3600,
