@@ -47,6 +47,12 @@ impl Condition {
         self.operator.starts_with('!')
     }
 
+    /// The same for a host, which clients send in lower case.
+    fn without_case(&self) -> Self {
+        let operator = self.operator.replace("~*", "~");
+        Self { variable: self.variable.clone(), operator, value: self.value.to_lowercase() }
+    }
+
     /// The texts that match, as patterns with `*`.
     fn patterns(&self) -> Result<Vec<String>, String> {
         match self.operator.trim_start_matches('!') {
@@ -113,20 +119,19 @@ pub(super) fn add(directive: &Directive, matched: &Match) -> Result<Match, Strin
         return path(&condition, matched);
     }
     let (key, value) = match variable.as_str() {
-        "request_method" => ("methods", Value::texts(condition.patterns()?)),
+        "request_method" => ("methods", Value::texts(methods(&condition.patterns()?)?)),
         "scheme" => ("scheme", one(condition.patterns()?)?),
         "https" if condition.value == "on" => ("scheme", "https".into()),
         "remote_addr" if condition.operator.ends_with('=') => ("clients", condition.value.as_str().into()),
-        "host" | "http_host" => ("headers", Value::table([("Host", hosts(condition.patterns()?))])),
+        "host" | "http_host" => {
+            ("headers", Value::table([("Host", hosts(condition.without_case().patterns()?))]))
+        }
         "http_upgrade" if condition.value.eq_ignore_ascii_case("websocket") => {
             ("headers", Value::table([("Upgrade", "websocket".into())]))
         }
         "ssl_client_verify" if condition.value == "SUCCESS" => ("certificate", "*".into()),
         _ => part(&variable, &condition)?,
     };
-    if matches!(&value, Value::Text(text) if key == "methods" && text.contains('*')) {
-        return Err(too_much());
-    }
     // A comparison with nothing is that it is missing.
     let is_missing = condition.operator.ends_with('=') && condition.value.is_empty();
     let list = if condition.is_negative() == is_missing { &mut matched.conditions } else { &mut matched.not };
@@ -136,6 +141,14 @@ pub(super) fn add(directive: &Directive, matched: &Match) -> Result<Match, Strin
 
 fn one(mut patterns: Vec<String>) -> Result<Value, String> {
     if patterns.len() == 1 { Ok(patterns.remove(0).into()) } else { Err("there is one scheme".to_owned()) }
+}
+
+/// The names of methods: none is a part of another.
+fn methods(patterns: &[String]) -> Result<Vec<String>, String> {
+    let is_name =
+        |method: &String| !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
+    let methods: Vec<_> = patterns.iter().map(|pattern| pattern.trim_matches('*').to_owned()).collect();
+    if methods.iter().all(is_name) { Ok(methods) } else { Err(too_much()) }
 }
 
 /// The field `Host` may have a port.
