@@ -18,8 +18,7 @@ fn authorizer<'a>(path: &str, server: &Scope<'a>) -> Option<&'a Directive> {
 /// Whether a location is only asked by `auth_request`.
 pub(super) fn is_authorizer(location: &Directive, server: &Scope<'_>) -> bool {
     let (Kind::Exact(path) | Kind::Prefix { path, .. }) = Kind::of(location) else { return false };
-    let is_internal = named(location.children(), "internal").next().is_some()
-        || named(location.children(), "proxy_pass_request_body").next().is_some();
+    let is_internal = named(location.children(), "internal").next().is_some();
     is_internal && asks(server.own(), &path)
 }
 

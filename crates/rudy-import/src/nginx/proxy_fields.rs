@@ -67,6 +67,8 @@ pub(super) fn apply(
             || authorizers::is_copied(&value, place)
         {
             context.ledger.translated(directive);
+        } else if FORWARDED.iter().any(|(field, _)| *field == lower) {
+            forwarded(directive, &lower, &value, context);
         } else if let Some(value) = field(directive, &value, place, context) {
             fields.retain(|(field, _)| !field.eq_ignore_ascii_case(name));
             fields.push((name.to_owned(), value));
@@ -75,6 +77,19 @@ pub(super) fn apply(
     self::host(host, keys, authority, context);
     if !fields.is_empty() {
         route.set("request_headers", Value::Table(fields));
+    }
+}
+
+/// A field that Rudy sets, with another value.
+fn forwarded(directive: &Directive, name: &str, value: &str, context: &mut Context<'_>) {
+    let is_tls = !context.ports.is_empty() && context.ports.iter().all(|(_, tls)| *tls);
+    if name == "x-forwarded-proto" && value == (if is_tls { "https" } else { "http" }) {
+        context.ledger.translated(directive);
+    } else {
+        context.ledger.open(
+            directive,
+            "Rudy sends the address, scheme and host that the client used: name proxies in front in `trusted_proxies`",
+        );
     }
 }
 

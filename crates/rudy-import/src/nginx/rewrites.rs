@@ -180,7 +180,14 @@ fn leading_slash(expression: &str, to: &str) -> (String, String) {
             }
         }
     }
-    (expression.to_owned(), to.to_owned())
+    // The group of `^/app(.*)$` is the rest of the path: with its slash, or empty.
+    match expression.split_once('(') {
+        Some((start, rest)) if to.starts_with("$1") && rest.starts_with(".*)") && start.starts_with("^/") => {
+            let start = start.trim_end_matches('/');
+            (format!("{start}(/.*)?{}", &rest[3..]), to.to_owned())
+        }
+        _ => (expression.to_owned(), to.to_owned()),
+    }
 }
 
 /// The new path of a rewrite. nginx adds the query of the request to that of the path.
