@@ -151,6 +151,16 @@ impl Diagnostics {
             .map_or(Ok(()), Err)
     }
 
+    /// Splits off the problems about files that do not exist, as their titles.
+    #[must_use]
+    pub fn split_missing_files(mut self) -> (Vec<String>, Self) {
+        let says_so = |text: &str| text.contains("No such file or directory");
+        let is_missing = |problem: &Problem| says_so(&problem.title) || says_so(&problem.label);
+        let missing = self.problems.extract_if(.., |problem| is_missing(problem));
+        let titles = missing.map(|problem| problem.title).collect();
+        (titles, self)
+    }
+
     /// The number of problems.
     #[must_use]
     pub fn count(&self) -> usize {

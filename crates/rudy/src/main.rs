@@ -10,6 +10,7 @@ mod conns;
 mod flood;
 mod get;
 mod hash_password;
+mod import;
 mod lab;
 mod limits;
 mod manual;
@@ -74,6 +75,7 @@ enum Command {
     Serve(Serve),
     Mirror(mirror::Mirror),
     Check(check::Check),
+    Import(import::Import),
     Precompress(precompress::Precompress),
     Reload(reload::Reload),
     HashPassword(hash_password::HashPassword),
@@ -256,6 +258,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => init::fork_if_first().unwrap_or_else(|| run::serve(serve.into()).into()),
         Command::Mirror(mirror) => init::fork_if_first().unwrap_or_else(|| mirror.run().into()),
         Command::Check(check) => check.run().into(),
+        Command::Import(import) => import.run().into(),
         Command::HashPassword(hash_password) => hash_password.run().into(),
         Command::Schema => run::schema().into(),
         Command::Completions(completions) => completions.run().into(),

@@ -15,6 +15,7 @@ mod h2_differential;
 mod h3;
 mod h3_client;
 mod hpack;
+mod nginx;
 #[cfg(feature = "server")]
 mod proxy_header;
 mod qpack;
@@ -49,6 +50,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("h3_server", h3::at_splits),
     ("head", small::head),
     ("hpack", hpack::run),
+    ("nginx", nginx::run),
     #[cfg(feature = "server")]
     ("proxy_header", proxy_header::run),
     ("qpack", qpack::run),

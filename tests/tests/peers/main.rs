@@ -22,6 +22,7 @@ mod h2spec;
 mod handshakes;
 mod http2_client;
 mod http3;
+mod imported;
 mod lab;
 mod limits;
 mod logins;

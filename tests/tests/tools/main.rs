@@ -4,6 +4,7 @@
 
 mod cli;
 mod get;
+mod import;
 mod interrupt;
 mod manual;
 mod tail;

@@ -45,7 +45,10 @@ pub(super) fn other_format(text: &str) -> Option<String> {
     } else {
         return None;
     };
-    Some(format!("this is {what}, and a configuration of Rudy is TOML: docs/{page}.md shows how to write it"))
+    let how = if page == "from-nginx" { "`rudy import` translates it, and " } else { "" };
+    Some(format!(
+        "this is {what}, and a configuration of Rudy is TOML: {how}docs/{page}.md shows how to write it"
+    ))
 }
 
 /// Whether a line is a table header or the beginning of an assignment. Spaces tell `root = "a"` from `levels=1:2`, which nginx

@@ -35,6 +35,20 @@ pub fn check(path: &Path) -> Exit {
     }
 }
 
+/// Checks a configuration that may be for another machine. Returns what is about files that this machine does not have.
+///
+/// # Errors
+///
+/// All other problems, with their places.
+pub fn check_elsewhere(path: &Path) -> Result<Vec<String>, String> {
+    let checked = Config::load(path).and_then(|config| App::new(&config, &Resources::default()).map(drop));
+    let (missing, others) = match checked {
+        Ok(()) => return Ok(Vec::new()),
+        Err(diagnostics) => diagnostics.split_missing_files(),
+    };
+    if others.count() == 0 { Ok(missing) } else { Err(others.render(false)) }
+}
+
 /// Finds the problems and warnings that only a start would find.
 fn find_all(mut config: Config) -> Result<(Config, Vec<String>), Diagnostics> {
     let (conflicts, start) = (conflicts::check(&config), config.check_start());

@@ -48,7 +48,7 @@ use self::hosts::{allowed_hosts, hosts_of_certificate};
 use self::server::Server;
 use crate::config::HandlerTable;
 use crate::config::{AccessLogOptions, AcmeTable, CertificateSource, Config, Site, TlsTable, json_schema};
-pub use check::check;
+pub use check::{check, check_elsewhere};
 pub use exit::Exit;
 pub use explain::{ExplainedRequest, explain};
 pub use hosts::AllowedHost;

@@ -107,7 +107,7 @@ fn a_file_that_is_no_toml_gets_one_sentence() {
     snapbox::assert_data_eq!(
         errors(NGINX[1]),
         str![[r"
-error: this is a configuration of nginx, and a configuration of Rudy is TOML: docs/from-nginx.md shows how to write it
+error: this is a configuration of nginx, and a configuration of Rudy is TOML: `rudy import` translates it, and docs/from-nginx.md shows how to write it
  --> rudy.toml:2:1
   |
 2 | server {

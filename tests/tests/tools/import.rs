@@ -1,0 +1,69 @@
+//! `rudy import`: which files it reads, what it writes, and its exit codes.
+
+use rudy_tests::prelude::*;
+
+/// A main file with a site in another file, which includes a snippet of the folder around it.
+fn nginx() -> Folder {
+    Folder::with(&[
+        ("nginx.conf", "user www-data;\nevents { }\nhttp { include sites-enabled/*; }\n"),
+        ("sites-enabled/app", "server { listen 8080; root www; include snippets/closed.conf; }\n"),
+        ("sites-enabled/.hidden", "}"),
+        ("snippets/closed.conf", "location /private/ { deny all; }\n"),
+        ("www/index.html", "home"),
+    ])
+}
+
+fn import(folder: &Folder, arguments: &[&str]) -> Output {
+    Rudy::command(["import"]).args(arguments).folder(folder).output()
+}
+
+#[test]
+fn a_main_file_is_imported_with_its_includes() {
+    let folder = nginx();
+    let output = import(&folder, &["nginx.conf", "-o", "rudy.toml"]);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""), "{}", output.stderr);
+    assert_contains!(output.stderr, "Not translated: none");
+    let text = fs::read_to_string(folder.join("rudy.toml")).expect("it is written");
+    assert_contains!(text, "# snippets/closed.conf:1  location /private/\n# Closed: deny all\n");
+    let check = Rudy::command(["check", "rudy.toml"]).folder(&folder).output();
+    assert_contains!(check.stdout, "/private/**");
+
+    let again = import(&folder, &["nginx.conf", "-o", "rudy.toml"]);
+    assert_eq!(again.code, Some(1));
+    assert_contains!(again.stderr, "cannot write rudy.toml: File exists");
+}
+
+#[test]
+fn a_folder_is_its_main_file_or_all_of_its_files() {
+    let folder = nginx();
+    assert_contains!(import(&folder, &["."]).stdout, "respond = 403");
+    assert_contains!(import(&folder, &["sites-enabled"]).stdout, "respond = 403");
+}
+
+#[test]
+fn files_that_this_machine_does_not_have_are_listed() {
+    let folder = Folder::with(&[("a.conf", "server { listen 80; root /nowhere/www; }")]);
+    let output = import(&folder, &["a.conf"]);
+    assert_eq!(output.code, Some(0));
+    assert_contains!(
+        output.stderr,
+        "\nNot on this machine:\n  cannot open the folder /nowhere/www: No such file"
+    );
+}
+
+#[test]
+fn the_exit_code_says_whether_a_protection_is_missing() {
+    let folder = Folder::with(&[
+        ("limited.conf", "server { listen 80; location / { limit_req zone=none; return 204; } }"),
+        ("broken.conf", "server {\n  listen 80\n}"),
+    ]);
+    let limited = import(&folder, &["limited.conf", "--json"]);
+    assert_eq!(limited.code, Some(3), "{}", limited.stderr);
+    let json = limited.json();
+    assert_eq!(json["unprotected"], true);
+    assert_eq!(json["not_translated"][0]["place"], "limited.conf:1");
+    let broken = import(&folder, &["broken.conf"]);
+    assert_eq!(broken.code, Some(2));
+    assert_contains!(broken.stderr, "error: broken.conf:3: unexpected `}`: expected `;` after `listen`");
+    assert_eq!(import(&folder, &["none.conf"]).code, Some(1));
+}
