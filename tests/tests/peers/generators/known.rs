@@ -8,12 +8,16 @@ use super::server::Server;
 /// `rudy bench` stores three digits of each time, and wrk prints four.
 const DIGITS: f64 = 0.999;
 
+fn url(server: &Server) -> String {
+    format!("http://{}/", server.address())
+}
+
 /// Runs both generators for one second with four connections, each against a separate server, and prints the
 /// results.
 fn second(expected: &str, server: impl Fn() -> Server, arguments: &[&str]) -> Option<[(Metrics, Server); 2]> {
     let program = program("wrk")?;
     let (ours, theirs) = (server(), server());
-    let (our_url, their_url) = (ours.url(), theirs.url());
+    let (our_url, their_url) = (url(&ours), url(&theirs));
     let warm_up = ["--warm-up-time", "0"];
     let (our_metrics, their_metrics) = thread::scope(|scope| {
         let ours =
@@ -71,8 +75,8 @@ fn a_missing_response_is_a_timeout() {
     // The shortest timeout of wrk is one second, so the run must be longer.
     let Some(program) = program("wrk") else { return };
     let server = Server::silent();
-    let theirs = wrk(&program, &["-c4", "-d2s", "--timeout", "1s", &server.url()]);
-    let report = rudy(&["-c4", "-n12", "--timeout", "100ms", &server.url()]);
+    let theirs = wrk(&program, &["-c4", "-d2s", "--timeout", "1s", &url(&server)]);
+    let report = rudy(&["-c4", "-n12", "--timeout", "100ms", &url(&server)]);
     let ours = report.metrics();
     show(
         "no answers: each request is a timeout (of wrk's, none)",
@@ -94,7 +98,7 @@ fn a_stall_shows_at_a_constant_rate_and_a_closed_loop_reports_the_omission() {
     // Slow enough that a closed loop leaves CPU time for the other tests.
     let stalling = || Server::stalling(ms(200), ms(5000), ms(5));
     let [for_open, for_closed, for_wrk] = [stalling(), stalling(), stalling()];
-    let [open_url, closed_url, wrk_url] = [for_open.url(), for_closed.url(), for_wrk.url()];
+    let [open_url, closed_url, wrk_url] = [url(&for_open), url(&for_closed), url(&for_wrk)];
     let warm_up = ["--warm-up-time", "0", "-d10"];
     let (open, closed, theirs) = thread::scope(|scope| {
         let open = scope.spawn(|| rudy(&[&warm_up[..], &["-R200", "-c32", open_url.as_str()]].concat()));
