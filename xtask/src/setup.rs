@@ -42,6 +42,7 @@ const NIGHTLY_PROGRAMS: &[(&str, &str)] = &[
     ("slowhttptest", "slowhttptest"), // slow clients
     ("valgrind", "valgrind"), // counts instructions
     ("php", "php-cli"), // installs MediaWiki
+    ("uwsgi", "uwsgi-plugin-python3"), // app behind uwsgi
     ("testssl", "testssl.sh"), // scans TLS for weaknesses
     ("chromium", "chromium"), // renders the reports of the lab, and has HTTP/3
     ("firefox-esr", "firefox-esr"), // a browser with HTTP/3

@@ -147,6 +147,16 @@ impl<'a> ParamsEncoder<'a> {
 }
 
 impl<'a> Pairs<'a> {
+    /// Returns the pairs that were encoded with [`encode_pair`]. An incomplete one at the end is left out.
+    #[must_use]
+    pub fn encoded(bytes: &'a [u8]) -> Self {
+        let mut rest = bytes;
+        while let Some(after) = Lengths::decode(rest).and_then(|lengths| rest.get(lengths.pair()..)) {
+            rest = after;
+        }
+        Self { bytes: &bytes[..bytes.len() - rest.len()] }
+    }
+
     /// Checks the content of a complete record.
     pub(crate) fn whole(bytes: &'a [u8]) -> Result<Self, Fault> {
         let mut rest = bytes;

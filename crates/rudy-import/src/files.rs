@@ -22,7 +22,7 @@ const SHIPPED: [(&str, &str); 6] = [
     ("fastcgi.conf", "the variables of CGI are set without it"),
     ("fastcgi-php.conf", "PHP scripts are split and found without it"),
     ("proxy_params", "Host, X-Forwarded-For and X-Forwarded-Proto are set without it"),
-    ("uwsgi_params", "Rudy does not speak uwsgi"),
+    ("uwsgi_params", "the variables of CGI are set without it"),
 ];
 
 /// Reads a file with all that it includes.

@@ -57,6 +57,17 @@ pub enum ResponseKind {
     LocalRedirect(String),
 }
 
+/// Who sends a head.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Sender {
+    #[default]
+    Responder,
+    /// Its head is valid with any single field.
+    Authorizer,
+    /// Its head may begin with a status line.
+    Uwsgi,
+}
+
 /// Decodes the head at the start of an app's stream, whose pieces may end anywhere.
 ///
 /// ```
@@ -73,8 +84,7 @@ pub enum ResponseKind {
 /// ```
 #[derive(Debug, Default)]
 pub struct HeadDecoder {
-    /// Whether a head is valid with any single field.
-    for_authorizer: bool,
+    sender: Sender,
     /// The earlier pieces of the head. Empty if the head arrives in one piece.
     buffered: Vec<u8>,
     /// Start of the first incomplete line.
@@ -92,7 +102,13 @@ impl HeadDecoder {
     /// 1.0 §6.3, RFC 3875 §6.3.3). At least one field is required, because a failing script may print an empty line.
     #[must_use]
     pub fn for_authorizer() -> Self {
-        Self { for_authorizer: true, ..Self::default() }
+        Self { sender: Sender::Authorizer, ..Self::default() }
+    }
+
+    /// Returns a decoder for the response of an app behind uwsgi, which may begin with a status line, as over HTTP.
+    #[must_use]
+    pub fn with_status_line() -> Self {
+        Self { sender: Sender::Uwsgi, ..Self::default() }
     }
 
     /// Decodes a piece of the response. Returns `None` if the head continues after this piece. Otherwise returns the head
@@ -111,7 +127,7 @@ impl HeadDecoder {
         let all = if before > 0 { &self.buffered } else { piece };
         match find_end(all, &mut self.line) {
             Some(end) if end <= limits.head_bytes => {
-                let head = parse(&all[..end], self.for_authorizer, limits)?;
+                let head = parse(&all[..end], self.sender, limits)?;
                 self.buffered = Vec::new();
                 Ok(Some((end - before, head)))
             }
@@ -148,7 +164,7 @@ fn find_end(bytes: &[u8], start: &mut usize) -> Option<usize> {
     None
 }
 
-fn parse(bytes: &[u8], for_authorizer: bool, limits: &Limits) -> Result<Head, HeadError> {
+fn parse(bytes: &[u8], sender: Sender, limits: &Limits) -> Result<Head, HeadError> {
     let mut parts = Parts::default();
     let mut count = 0;
     let mut start = 0;
@@ -163,9 +179,13 @@ fn parse(bytes: &[u8], for_authorizer: bool, limits: &Limits) -> Result<Head, He
         if count > limits.head_fields {
             return Err(HeadError::TooManyFields { limit: limits.head_fields });
         }
-        parts.parse_line(line, whole, count == 1)?;
+        if count == 1 && line.starts_with(b"HTTP/") {
+            parts.parse_status_line(line, sender)?;
+        } else {
+            parts.parse_line(line, whole)?;
+        }
     }
-    parts.finish(for_authorizer)
+    parts.finish(sender)
 }
 
 /// The fields parsed so far.
@@ -197,11 +217,8 @@ const KNOWN_BYTES_MAX: usize = "location".len();
 
 impl Parts {
     /// Parses a line; `whole` is the line with its end.
-    fn parse_line(&mut self, line: &[u8], whole: &[u8], is_first: bool) -> Result<(), HeadError> {
+    fn parse_line(&mut self, line: &[u8], whole: &[u8]) -> Result<(), HeadError> {
         let excerpt = || Excerpt::of(line);
-        if is_first && line.starts_with(b"HTTP/") {
-            return Err(HeadError::StatusLine(excerpt()));
-        }
         if matches!(line[0], b' ' | b'\t') {
             return Err(HeadError::Folded(excerpt()));
         }
@@ -256,6 +273,16 @@ impl Parts {
         Ok(())
     }
 
+    /// Parses `HTTP-version SP status-code SP reason-phrase` (RFC 9112 §4), which CGI does not have.
+    fn parse_status_line(&mut self, line: &[u8], sender: Sender) -> Result<(), HeadError> {
+        let status =
+            line.iter().position(|byte| *byte == b' ').map(|space| line[space + 1..].trim_ascii_start());
+        match status.filter(|_| sender == Sender::Uwsgi) {
+            Some(status) => self.parse_status(status),
+            None => Err(HeadError::StatusLine(Excerpt::of(line))),
+        }
+    }
+
     /// Parses `status-code SP reason-phrase` (RFC 3875 §6.3.3). The phrase is often missing, and is ignored.
     fn parse_status(&mut self, value: &[u8]) -> Result<(), HeadError> {
         let bad = || HeadError::BadStatus(Excerpt::of(value));
@@ -269,7 +296,7 @@ impl Parts {
         }
     }
 
-    fn finish(self, for_authorizer: bool) -> Result<Head, HeadError> {
+    fn finish(self, sender: Sender) -> Result<Head, HeadError> {
         let Self {
             status,
             mut fields,
@@ -292,7 +319,9 @@ impl Parts {
                     _ => ResponseKind::Document(StatusCode::FOUND),
                 }
             }
-            None if has_content_type || for_authorizer && has_field => ResponseKind::Document(StatusCode::OK),
+            None if has_content_type || sender == Sender::Authorizer && has_field => {
+                ResponseKind::Document(StatusCode::OK)
+            }
             None => return Err(HeadError::NoTypeLocationOrStatus),
         };
         Ok(Head { kind, fields, content_length, instructions, removed_fields })

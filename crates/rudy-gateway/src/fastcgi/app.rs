@@ -130,11 +130,12 @@ impl App {
         role: Role,
         params: &Params<'_>,
         upload: Upload,
-    ) -> Box<Exchange> {
+    ) -> Result<Box<Exchange>, Failure> {
         let head = LazyHead::clone(params.request).into_owned();
         let stderr =
             Stderr { app: self.clone(), head, client: params.client.address(), lines: Lines::default() };
-        Records::begin(checkout, role, params, upload, &LIMITS, self.table.response_timeout.0, stderr)
+        let (role, timeout) = ((self.table.protocol, role), self.table.response_timeout.0);
+        Records::begin(checkout, role, params, upload, &LIMITS, timeout, stderr).map_err(Failure::from)
     }
 
     /// Describes a request to this app for the log.
@@ -185,7 +186,7 @@ impl Outgoing for Attempts<'_> {
     ) -> Result<Box<Exchange>, Failure> {
         let name = &self.app.name;
         debug_request!(target: "fastcgi", self.observer(), "{name}: request to {}", checkout.endpoint());
-        Ok(self.app.begin(checkout, self.role, self.params, upload))
+        self.app.begin(checkout, self.role, self.params, upload)
     }
 
     fn log_attempt(&self, _start: Start, failure: &Failure) {
@@ -194,7 +195,8 @@ impl Outgoing for Attempts<'_> {
 }
 
 fn connections(table: &AppTable) -> Connections {
-    Connections { each: table.connections() as usize, can_grow: table.connections.is_none() }
+    let can_grow = table.connections.is_none() && table.protocol.keeps_connections();
+    Connections { each: table.connections() as usize, can_grow }
 }
 
 fn upstream_options(table: &AppTable, workers: usize) -> UpstreamOptions {

@@ -7,7 +7,7 @@ use rudy_client::UpstreamAddress;
 use rudy_config::{Command, Int, Location, OneOrMany, Problem, Table, missing};
 use rudy_units::{Time, Timeout};
 
-use super::{ProcessesTable, process_problems};
+use super::{AppProtocol, ProcessesTable, process_problems};
 
 /// A FastCGI app. Tables with the same settings share one app and its connections.
 #[derive(Debug, Clone, PartialEq, Eq, Table)]
@@ -47,6 +47,9 @@ pub struct AppTable {
     /// Time that an idle connection to the app stays open.
     #[setting(default = Time(Duration::from_mins(1)))]
     pub idle_timeout: Timeout,
+    /// Set by the handler.
+    #[setting(skip)]
+    pub protocol: AppProtocol,
 }
 
 /// The socket of php-fpm on Debian and Ubuntu, for all versions.

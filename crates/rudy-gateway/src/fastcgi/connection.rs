@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use rudy_client::{Socket, SocketConnection, poll_decode};
 use rudy_fastcgi::gateway::{Event, GatewayConnection};
-use rudy_fastcgi::{Fault, Limits, RequestId, Role};
+use rudy_fastcgi::{Fault, Limits, ProtocolStatus, RequestId, Role};
 
 use super::failure::{AppCause, Cause};
 
@@ -22,13 +22,20 @@ pub(super) struct Connection(Box<Inner>);
 struct Inner {
     socket: Socket,
     protocol: GatewayConnection,
+    /// Whether a response without records has begun, which ends with the connection.
+    stream: Option<bool>,
     /// The beginning of an incomplete record.
     incomplete: Vec<u8>,
 }
 
 impl SocketConnection for Connection {
     fn new(socket: Socket) -> Self {
-        Self(Box::new(Inner { socket, protocol: GatewayConnection::new(), incomplete: Vec::new() }))
+        Self(Box::new(Inner {
+            socket,
+            protocol: GatewayConnection::new(),
+            stream: None,
+            incomplete: Vec::new(),
+        }))
     }
 
     fn socket(&mut self) -> &mut Socket {
@@ -40,6 +47,11 @@ impl Connection {
     /// Begins a request and appends its first record to `out`.
     pub(super) fn begin(&mut self, role: Role, out: &mut BytesMut) -> RequestId {
         self.0.protocol.begin(role, true, out)
+    }
+
+    /// Begins the only request of a connection without records.
+    pub(super) fn begin_stream(&mut self) {
+        self.0.stream = Some(false);
     }
 
     /// Appends a query for the app's limits (`FCGI_GET_VALUES`) to `out`.
@@ -59,8 +71,11 @@ impl Connection {
         limits: &Limits,
         mut on_event: impl FnMut(Event<'_>) -> Result<(), Cause>,
     ) -> Poll<Result<(), Cause>> {
-        let Inner { socket, protocol, incomplete } = &mut *self.0;
+        let Inner { socket, protocol, stream, incomplete } = &mut *self.0;
         poll_decode(cx, socket, incomplete, READ_BYTES, |bytes| {
+            if let Some(has_begun) = stream {
+                return read_stream(bytes, has_begun, on_event);
+            }
             let mut bytes = bytes.ok_or(AppCause::Fault(Fault::Closed))?;
             loop {
                 let (used, event) = protocol.decode(bytes, limits).map_err(AppCause::Fault)?;
@@ -73,8 +88,28 @@ impl Connection {
         })
     }
 
-    /// Returns whether the app has ended the request and sent nothing after it.
+    /// Returns whether the app has ended the request and sent nothing after it, and reads another one.
     pub(super) fn is_idle(&self) -> bool {
-        self.0.protocol.is_idle() && self.0.incomplete.is_empty()
+        self.0.stream.is_none() && self.0.protocol.is_idle() && self.0.incomplete.is_empty()
     }
+}
+
+/// Passes on what an app sends without records: all of it is the response, until the app closes the connection.
+fn read_stream<'a>(
+    bytes: Option<&'a [u8]>,
+    has_begun: &mut bool,
+    mut on_event: impl FnMut(Event<'_>) -> Result<(), Cause>,
+) -> Result<&'a [u8], Cause> {
+    match bytes {
+        Some(bytes) => {
+            *has_begun = true;
+            on_event(Event::Stdout(bytes))?;
+        }
+        None if !*has_begun => return Err(AppCause::Fault(Fault::Closed).into()),
+        None => {
+            on_event(Event::StdoutEnd)?;
+            on_event(Event::End { app_status: 0, protocol_status: ProtocolStatus::RequestComplete })?;
+        }
+    }
+    Ok(&[])
 }

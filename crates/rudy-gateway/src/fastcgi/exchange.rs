@@ -1,9 +1,9 @@
 //! Requests to an app, and their responses.
 
-use std::convert::Infallible;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use http::{HeaderName, StatusCode};
 use rudy_client::{self, BodyCoding, Checkout, Protocol, Received, Sending, Timeouts, Upload};
 use rudy_fastcgi::cgi::{Head, HeadDecoder, ResponseKind};
@@ -13,6 +13,7 @@ use rudy_runtime::is_planted;
 
 use super::connection::Connection;
 use super::failure::{AppCause, Cause, Failure};
+use super::framing::{AppProtocol, TooLarge, Variables};
 use super::params::Params;
 use super::stderr::Stderr;
 
@@ -33,28 +34,54 @@ impl Records {
     /// Starts a request on a connection. What the socket does not accept at once is sent by later polls.
     pub(super) fn begin(
         mut checkout: Checkout<Connection>,
-        role: Role,
+        (protocol, role): (AppProtocol, Role),
         params: &Params<'_>,
         mut upload: Upload,
         limits: &'static Limits,
         timeout: Duration,
         stderr: Stderr,
-    ) -> Box<Exchange> {
-        let head = if role == Role::Authorizer {
-            // An authorizer receives no body, not even an empty one (FastCGI 1.0 §6.3).
-            upload.end();
-            HeadDecoder::for_authorizer()
-        } else {
-            HeadDecoder::new()
+    ) -> Result<Box<Exchange>, AppCause> {
+        let head = match (protocol, role) {
+            (_, Role::Authorizer) => {
+                // An authorizer receives no body, not even an empty one (FastCGI 1.0 §6.3).
+                upload.end();
+                HeadDecoder::for_authorizer()
+            }
+            (AppProtocol::Uwsgi, _) => HeadDecoder::with_status_line(),
+            _ => HeadDecoder::new(),
         };
-        let Ok(sending) = Sending::begin(upload, checkout.connection(), |connection, out| {
-            let id = connection.begin(role, out);
-            params.encode(id, out);
-            Ok::<_, Infallible>(BodyCoding::Stdin(id))
+        let sending = Sending::begin(upload, checkout.connection(), |connection, out| {
+            encode_head(protocol, role, params, connection, out)
         });
         let protocol = Self { limits, head: Some(head), app_status: None, stderr };
-        Exchange::new(checkout, sending, protocol, Timeouts { response: timeout, stall: None })
+        let timeouts = Timeouts { response: timeout, stall: None };
+        Ok(Exchange::new(checkout, sending?, protocol, timeouts))
     }
+}
+
+/// Appends what comes before the body.
+fn encode_head(
+    protocol: AppProtocol,
+    role: Role,
+    params: &Params<'_>,
+    connection: &mut Connection,
+    out: &mut BytesMut,
+) -> Result<BodyCoding, AppCause> {
+    let (variables, coding) = match protocol {
+        AppProtocol::Fastcgi => {
+            let id = connection.begin(role, out);
+            (Variables::in_records(id, out), BodyCoding::Stdin(id))
+        }
+        AppProtocol::Uwsgi => (Variables::of_uwsgi(out), BodyCoding::Plain),
+        AppProtocol::Scgi => {
+            (Variables::of_scgi(out, params.content_length.unwrap_or_default()), BodyCoding::Plain)
+        }
+    };
+    if !protocol.keeps_connections() {
+        connection.begin_stream();
+    }
+    params.encode(variables).map_err(|TooLarge(bytes)| AppCause::VariablesTooLarge(bytes))?;
+    Ok(coding)
 }
 
 impl Protocol for Records {

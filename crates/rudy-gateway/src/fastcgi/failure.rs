@@ -36,6 +36,11 @@ pub enum AppCause {
     /// Too many local redirects; the last target.
     #[error("more than {REDIRECTS_MAX} local redirects, the last one to {0}")]
     TooManyRedirects(String),
+    /// The variables of the request, in bytes, do not fit into a request over uwsgi.
+    #[error(
+        "the request has {0} bytes of variables, of which header fields are most; uwsgi has room for 65,535"
+    )]
+    VariablesTooLarge(usize),
     /// The app rejected the request.
     #[error("the app rejected the request: {0:?}")]
     Rejected(ProtocolStatus),
@@ -93,6 +98,14 @@ impl ProtocolCause for AppCause {
             Self::Replacement(replacement) => {
                 let (status, explanation) = replacement.describe(error::INVALID);
                 return (status, explanation, "the app requested a file that cannot be sent");
+            }
+            Self::VariablesTooLarge(_) => {
+                let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+                return (
+                    status,
+                    "The header fields are too large for this application.",
+                    "too large header fields",
+                );
             }
             Self::Rejected(ProtocolStatus::Overloaded) => {
                 return (StatusCode::SERVICE_UNAVAILABLE, error::OVERLOADED, "the app rejects requests");

@@ -7,8 +7,7 @@ use bytes::BytesMut;
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 use http::uri::Scheme;
-use rudy_fastcgi::RequestId;
-use rudy_fastcgi::pairs::{ParamsEncoder, encode_pair};
+use rudy_fastcgi::pairs::encode_pair;
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
 use rudy_pipeline::methods::decisive;
@@ -16,6 +15,7 @@ use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::routing::without_port;
 use rudy_service::{Client, Request};
 
+use super::framing::{TooLarge, Variables};
 use super::script::Script;
 use super::tls::encode_tls;
 
@@ -81,10 +81,9 @@ pub(super) enum Purpose<'a> {
 }
 
 impl Params<'_> {
-    /// Appends all variables to `out`.
-    pub(super) fn encode(&self, id: RequestId, out: &mut BytesMut) {
-        let mut params =
-            Encoder { params: ParamsEncoder::new(id, out), overrides: &self.constants.overrides };
+    /// Encodes all variables.
+    pub(super) fn encode(&self, variables: Variables<'_>) -> Result<(), TooLarge> {
+        let mut params = Encoder { params: variables, overrides: &self.constants.overrides };
         params.params.push_encoded(&self.constants.encoded);
         self.encode_request(&mut params);
         match self.purpose {
@@ -101,7 +100,7 @@ impl Params<'_> {
         for (name, value) in of_authorizer {
             params.push(name, value.as_bytes());
         }
-        params.params.finish();
+        params.params.finish()
     }
 
     fn encode_request(&self, params: &mut Encoder<'_>) {
@@ -122,7 +121,7 @@ impl Params<'_> {
         let content_type = self.request.get(&header::CONTENT_TYPE);
         params.push("CONTENT_TYPE", content_type.unwrap_or_default());
         match self.content_length {
-            _ if matches!(self.purpose, Purpose::Authorize(_)) => {}
+            _ if matches!(self.purpose, Purpose::Authorize(_)) || params.params.has_length() => {}
             // Many apps reject an empty value as an invalid number.
             Some(length) if length > 0 || content_type.is_some() => {
                 params.push_number("CONTENT_LENGTH", length);
@@ -374,7 +373,7 @@ fn variable_byte(byte: u8) -> u8 {
 }
 
 struct Encoder<'a> {
-    params: ParamsEncoder<'a>,
+    params: Variables<'a>,
     overrides: &'a [(String, String)],
 }
 

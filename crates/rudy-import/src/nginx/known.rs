@@ -102,7 +102,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ),
     (
         "uwsgi_read_timeout uwsgi_param uwsgi_buffers uwsgi_buffer_size uwsgi_send_timeout scgi_param uwsgi_max_temp_file_size",
-        "it belongs to `uwsgi_pass`, which has no translation",
+        "it belongs to `uwsgi_pass` or `scgi_pass`, which have no translation",
     ),
     ("break", "a rewrite leads to the route of the new path"),
     ("default_type", "files of unknown types have no media type"),
@@ -146,9 +146,15 @@ const OPEN: &[(&str, bool, &str)] = &[
     ),
     ("mirror mirror_request_body", false, "Rudy does not send copies of requests to a second upstream"),
     (
-        "uwsgi_pass scgi_pass memcached_pass",
+        "uwsgi_pass scgi_pass",
         false,
-        "Rudy does not speak this protocol: let the application listen for HTTP (uWSGI: `http-socket`), and write `proxy`",
+        "write `uwsgi` or `scgi` with the address: applications get the path of the route as `SCRIPT_NAME`, and not the whole as \
+      `PATH_INFO`",
+    ),
+    (
+        "memcached_pass",
+        false,
+        "Rudy does not speak this protocol: let an application that listens for HTTP read memcached, and write `proxy`",
     ),
     (
         "dav_methods dav_access dav_ext_methods create_full_put_path min_delete_depth flv mp4 hls random_index empty_gif perl \

@@ -6,6 +6,7 @@ use rudy_config::{Choice, Invalid, Key, Problem, Setting, Table, Value};
 use rudy_files::FilesTable;
 use rudy_gateway::fastcgi::{AppTable, FastcgiTable};
 use rudy_gateway::php::PhpTable;
+use rudy_gateway::uwsgi::{ScgiTable, UwsgiTable};
 use rudy_handlers::{
     BroadcastTable, DelayTable, RedirectTable, RespondTable, RewriteTable, StreamTable, TailTable,
 };
@@ -37,7 +38,7 @@ macro_rules! handlers {
 
             /// Whether `cache` stores its responses: those of apps and upstreams.
             pub(crate) fn is_cacheable(&self) -> bool {
-                matches!(self, Self::Proxy(_) | Self::Fastcgi(_) | Self::Php(_) | Self::Mirror(_))
+                matches!(self, Self::Proxy(_) | Self::Mirror(_)) || self.app().is_some()
             }
 
             /// Its app, if it has one.
@@ -45,6 +46,8 @@ macro_rules! handlers {
                 match self {
                     Self::Fastcgi(table) => Some(&table.app),
                     Self::Php(table) => Some(&table.0.app),
+                    Self::Uwsgi(table) => Some(&table.0.app),
+                    Self::Scgi(table) => Some(&table.0.app),
                     _ => None,
                 }
             }
@@ -104,6 +107,10 @@ handlers! {
     "info": Info(InfoTable),
     /// Passes requests to a FastCGI app.
     "fastcgi": Fastcgi(FastcgiTable),
+    /// Passes requests to an app over uwsgi, the protocol of uWSGI.
+    "uwsgi": Uwsgi(UwsgiTable),
+    /// Passes requests to an app over SCGI.
+    "scgi": Scgi(ScgiTable),
     /// Passes requests to an application over HTTP (reverse proxy).
     "proxy": Proxy(ProxyTable),
     /// Mirrors a package repository: stores what clients request, and keeps it available while the repository is not.

@@ -7,6 +7,7 @@ mod git;
 mod go;
 mod guide;
 mod php;
+mod uwsgi;
 
 use self::apps::{App, Program};
 

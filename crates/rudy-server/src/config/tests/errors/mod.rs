@@ -231,7 +231,7 @@ error: this route has no handler
   --> rudy.toml:27:1
    |
 27 | [[site.route]]
-   | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `rewrite`, `respond`, `status`, `metrics`, `dashboard`, `stream`, `broadcast`, `tail`, `delay`, `info`, `fastcgi`, `proxy`, `mirror` or `php`
+   | ^^^^^^^^^^^^^^ expected `files`, `redirect`, `rewrite`, `respond`, `status`, `metrics`, `dashboard`, `stream`, `broadcast`, `tail`, `delay`, `info`, `fastcgi`, `uwsgi`, `scgi`, `proxy`, `mirror` or `php`
 
 error: this site has no route
   --> rudy.toml:30:1
