@@ -37,9 +37,8 @@ fn a_worse_server_exits_with_3_and_a_worse_result_too() {
     let folder = Folder::new();
     compare(&folder, ["20us", "900us"], &["--rounds", "7", "--fail-if-worse", "20%"]).with_code(3);
 
-    let required = |old: &str, new: &str| {
-        lab(&folder, &["diff", old, new, "--require-not-worse", "400%"]).code
-    };
+    let required =
+        |old: &str, new: &str| lab(&folder, &["diff", old, new, "--require-not-worse", "400%"]).code;
     let diff = |old: &str, new: &str| lab(&folder, &["diff", old, new, "--fail-if-worse", "20%"]);
     assert_eq!(diff("out", "out").code, Some(0), "{}", diff("out", "out").stdout);
     multiply(&folder.join("out"), &folder.join("slower"), 2.0);

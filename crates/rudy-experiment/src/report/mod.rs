@@ -26,6 +26,9 @@ use crate::experiment::{self, Experiment};
 /// The name of the page in a results folder.
 const PAGE: &str = "report.html";
 
+/// The name of the same report for programs.
+const DOCUMENT: &str = "report.json";
+
 /// The options of `rudy lab report`.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
@@ -116,8 +119,8 @@ fn write_charts(experiments: &[Experiment], folder: &Path) -> Result<(), String>
     Ok(())
 }
 
-/// Writes the page of a completed run into its folder. Returns its path, and the findings as Markdown for
-/// a terminal.
+/// Writes the report of a completed run into its folder, as a page and as JSON. Returns the path of the page, and
+/// the findings as Markdown for a terminal.
 ///
 /// # Errors
 ///
@@ -127,6 +130,7 @@ pub fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
     let report = analysis::analyse(&experiments);
     let page = folder.join(PAGE);
     save(&html::write(&report), &page)?;
+    save(&json::write(&report), &folder.join(DOCUMENT))?;
     Ok((page, markdown::findings(&report)))
 }
 

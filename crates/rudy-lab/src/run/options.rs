@@ -161,16 +161,19 @@ fn quicken(plan: &mut Plan) {
 fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     let mut refusal = None;
     let mut variants = std::mem::take(&mut plan.variants);
+    let mut left_out = Vec::new();
     variants.retain(|variant| {
         let Some(why) = plan.missing(variant) else { return true };
         if variant.is_optional {
-            print_line(&format!("{} is skipped: {why}", variant.name));
+            let remark = format!("{} is left out: {why}", variant.name);
+            print_line(&remark);
+            left_out.push(remark);
         } else {
             refusal.get_or_insert(format!("{} cannot be measured: {why}", variant.name));
         }
         false
     });
-    plan.variants = variants;
+    (plan.variants, plan.left_out) = (variants, left_out);
     keep_comparisons(plan);
     refusal.map_or(Ok(()), |why| Err(Refusal::World(why)))
 }

@@ -33,6 +33,7 @@ pub(super) struct VariantTable {
     optional: bool,
     #[serde(default)]
     needs: Vec<String>,
+    install: Option<String>,
     #[serde(default)]
     placeholders: BTreeMap<String, String>,
     #[serde(default)]
@@ -63,8 +64,8 @@ struct ReadyTable {
 }
 
 /// The placeholders of every plan.
-const PLACEHOLDERS: [&str; 9] =
-    ["rudy", "programs", "port", "folder", "built", "temp", "config", "cores", "n"];
+const PLACEHOLDERS: [&str; 10] =
+    ["rudy", "programs", "port", "tls-port", "folder", "built", "temp", "config", "cores", "n"];
 
 /// Default timeout for a variant to become ready.
 const READY_WITHIN: Time = Time(Duration::from_secs(10));
@@ -121,6 +122,7 @@ impl Reader<'_> {
             is_control: table.control,
             is_optional: table.optional,
             needs: table.needs,
+            install: table.install,
             placeholders: table.placeholders,
             companions,
             output_format: table.output_format.unwrap_or_default(),
