@@ -53,9 +53,15 @@ const PEERS: &[(&str, &str)] = peers![
     "peers/rudy-tls.toml",
     "peers/seminar.escript",
     "peers/streams.escript",
+    "peers/web-apache.conf",
+    "peers/web-caddy.Caddyfile",
+    "peers/web-h2o.yaml",
+    "peers/web-haproxy.cfg",
+    "peers/web-lighttpd.conf",
     "peers/web-nginx.conf",
     "peers/web-rudy.toml",
     "peers/web-upstream.toml",
+    "peers/web-varnish.vcl",
 ];
 
 /// The text of a built-in plan.

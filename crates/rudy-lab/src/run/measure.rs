@@ -95,10 +95,7 @@ impl Bench<'_> {
         let companion_pids = companions.pids();
         let memory = Memory::read(&companion_pids);
         let idle_private_bytes = memory.last.exact_bytes;
-        if let Err(why) = workload::check(workload, workspace) {
-            let why = program.map_or(why.clone(), |program| program.describe(&why));
-            return Err(StartError::Failed(why));
-        }
+        workload::check(workload, workspace).map_err(StartError::Failed)?;
         self.warm_up(program.as_deref_mut(), workload, workspace, companions)?;
         let is_bench = matches!(workload.kind, Kind::Bench { .. });
         // A missing file is not an error.

@@ -16,6 +16,9 @@ use crate::variant::Workspace;
 /// Maximum time for the response.
 const TIMEOUT: &str = "10s";
 
+/// The arguments of a workload that change its requests, each followed by a value.
+const REQUEST_FLAGS: [&str; 6] = ["-m", "--method", "-X", "-b", "--body", "--data"];
+
 /// The report of `rudy get`, with the fields that are checked.
 #[derive(Deserialize)]
 struct Report {
@@ -62,6 +65,9 @@ fn command(workload: &Workload, workspace: &Workspace<'_>, file: &Path) -> Vec<S
     let flags = ["get", "-i", "--json", "--no-backoff", "--timeout", TIMEOUT, version, "-o"];
     command.extend(flags.map(str::to_owned));
     command.push(file.to_string_lossy().into_owned());
+    // The other arguments are about the load, and may be unknown to `rudy get`.
+    let request = workload.arguments.windows(2).filter(|pair| REQUEST_FLAGS.contains(&pair[0].as_str()));
+    command.extend(request.flatten().map(|argument| workspace.fill(argument)));
     command.extend(request_arguments(workload, workspace));
     command
 }

@@ -82,6 +82,7 @@ pub(crate) fn command(
     }
     command.extend(tls_arguments(workload));
     command.extend(length_arguments(workload, workspace));
+    command.extend(workload.arguments.iter().map(|argument| workspace.fill(argument)));
     command.extend(request_arguments(workload, workspace));
     command
 }
@@ -99,7 +100,6 @@ fn request_arguments(workload: &Workload, workspace: &Workspace<'_>) -> Vec<Stri
     if url.starts_with("https:") {
         command.push("--insecure".to_owned());
     }
-    command.extend(workload.arguments.iter().map(|argument| workspace.fill(argument)));
     for field in &workload.headers {
         command.extend(["-H".to_owned(), field.clone()]);
     }
