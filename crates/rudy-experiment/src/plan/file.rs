@@ -286,6 +286,7 @@ mod tests {
             ("arguments = [\"-R100\"]\n", "must not have -R100, which"),
             ("path = \"a\"\n", "must start with a slash"),
             ("expect = { body = \"a\" }\n", "`expect`: the plan has no [[file]] \"a\""),
+            ("expect = { cached = true }\n", "`cached` needs variants with `companions`"),
             ("expect = { encoding = \"gzip\" }\n", "`encoding` needs a `body`"),
             ("expect = { body = \"a\", encoding = \"br\" }\n", "expected `gzip`"),
             (

@@ -251,6 +251,9 @@ pub struct Expect {
     pub body: Option<String>,
     /// The content coding of the body.
     pub encoding: Option<Encoding>,
+    /// Whether a response must come from a cache, while the companion processes are stopped.
+    #[serde(default)]
+    pub cached: bool,
 }
 
 /// A content coding.

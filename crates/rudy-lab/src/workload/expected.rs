@@ -14,7 +14,7 @@ use super::{own_program, request_arguments};
 use crate::variant::Workspace;
 
 /// Maximum time for the response.
-const TIMEOUT: &str = "10s";
+const TIMEOUT: &str = "5s";
 
 /// The arguments of a workload that change its requests, each followed by a value.
 const REQUEST_FLAGS: [&str; 6] = ["-m", "--method", "-X", "-b", "--body", "--data"];
@@ -168,7 +168,7 @@ mod tests {
                 Err("it cannot be decompressed: unexpected end of file"),
             ),
         ] {
-            let expect = Expect { status: 200, body: Some("a".to_owned()), encoding };
+            let expect = Expect { status: 200, body: Some("a".to_owned()), encoding, cached: false };
             let found = compare(&expect, status, &response, Some(text));
             assert_eq!(found, expected.map_err(str::to_owned), "{encoding:?} {status}");
         }

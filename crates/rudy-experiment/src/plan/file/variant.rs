@@ -197,6 +197,12 @@ impl Reader<'_> {
                 (workload.name.get_ref(), "needs `companions` of the variant, which has none");
             return Err(self.at(&variant.name, &format!("the stall of {workload:?} {why}")));
         }
+        if let Some(workload) = workloads.iter().find(|workload| workload.is_cached())
+            && variants.iter().all(|variant| variant.companions.is_empty())
+        {
+            let why = "`expect`: `cached` needs variants with `companions`, which are stopped for the check";
+            return Err(self.at(&workload.name, why));
+        }
         let runs = workloads.iter().filter(|workload| workload.is_run()).count();
         if runs == 0 {
             if let Some(variant) = variants.iter().find(|variant| variant.output_format.is_some()) {

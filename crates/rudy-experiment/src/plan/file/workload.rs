@@ -126,6 +126,11 @@ impl WorkloadTable {
         self.kind == KindName::Run
     }
 
+    /// Whether its responses must come from a cache.
+    pub(super) fn is_cached(&self) -> bool {
+        self.expect.as_ref().is_some_and(|expect| expect.cached)
+    }
+
     pub(super) fn has_n(&self) -> bool {
         self.n.is_some()
     }
