@@ -75,7 +75,7 @@ fn expecting(route: &str, expect: &str) -> String {
 }
 
 #[test]
-fn a_server_whose_response_is_not_the_expected_one_has_no_figure() {
+fn a_server_with_an_unexpected_response_has_no_metrics() {
     let files = "files = '{folder}'";
     let upstream = "proxy = 'http://127.0.0.1:{upstream.port}'\ncompression = false";
     let gzip = "{ body = \"page.html\", encoding = \"gzip\" }";
