@@ -2,6 +2,7 @@
 
 mod analysis;
 pub(crate) mod chart;
+mod csv;
 mod diff;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -12,7 +13,7 @@ mod markdown;
 mod rows;
 mod shell;
 
-pub use self::diff::{DiffOptions, diff};
+pub use self::diff::{DiffFormat, DiffOptions, diff};
 pub use self::gate::Gate;
 
 use std::fs;
@@ -52,6 +53,8 @@ pub enum Format {
     Markdown,
     /// All comparisons and metrics as JSON.
     Json,
+    /// A line for each metric of each run, as CSV.
+    Csv,
 }
 
 /// Writes a report of experiments.
@@ -72,6 +75,7 @@ fn make(options: &ReportOptions) -> Result<(), (Exit, String)> {
         Format::Html => html::write(&report),
         Format::Markdown => markdown::write(&report),
         Format::Json => json::write(&report),
+        Format::Csv => csv::runs(&experiments),
     };
     let cannot = |why| (Exit::CannotRun, why);
     write(&text, &options.place()).map_err(cannot)?;
