@@ -234,12 +234,16 @@ mod tests {
     #[test]
     fn an_optional_variant_is_left_out_without_its_companion() {
         let text = "[[companion]]\nname = \"app\"\ncommand = [\"no-such-program\"]\n\
-            [[variant]]\nname = \"a\"\ncommand = [\"sh\"]\ncompanions = [\"app\"]\noptional = true\n\
+            [[variant]]\nname = \"a\"\ncommand = [\"sh\"]\ncompanions = [\"app\"]\noptional = true\ninstall = \"apt install app\"\n\
             [[variant]]\nname = \"b\"\ncommand = [\"sh\"]\n\
             [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
         let mut plan = parse(text, "x", None).unwrap();
         leave_out_what_is_not_installed(&mut plan).unwrap();
         assert_eq!(plan.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(
+            plan.left_out,
+            ["a is left out: no-such-program is not installed; install it with `apt install app`"]
+        );
     }
 
     #[test]

@@ -290,4 +290,18 @@ mod tests {
         assert_eq!(command[end - expected.len()..end], expected);
         assert_eq!(command[end], format!("http://127.0.0.1:{port}/up"));
     }
+
+    #[test]
+    fn a_workload_over_tls_requests_the_other_port_and_the_length_of_the_expected_file() {
+        let plan = "[[file]]\npath = \"a\"\nsize = \"7B\"\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\
+                    [[workload]]\nname = \"w\"\nkind = \"bench\"\nhttps = true\nexpect = { body = \"a\" }\n";
+        let plan = parse(plan, "w", None).unwrap();
+        let folders = Folders::make(&plan).unwrap();
+        let (variant, workload) = (&plan.variants[0], &plan.workloads[0]);
+        let workspace = Workspace::new(variant, workload, &folders).unwrap();
+        let command = command(workload, &workspace, None, None);
+        let url = format!("https://127.0.0.1:{}/", workspace.fill("{tls-port}"));
+        assert_eq!(command[command.len() - 4..], ["--expect-bytes", "7", "--insecure", &url]);
+        assert_ne!(workspace.fill("{tls-port}"), workspace.fill("{port}"));
+    }
 }
