@@ -12,4 +12,6 @@ pub mod record;
 mod report;
 
 pub use list::{list, show};
-pub use report::{DiffOptions, Format, Gate, ReportOptions, after_run, chart::charts, diff, judge, report};
+pub use report::{
+    DiffFormat, DiffOptions, Format, Gate, ReportOptions, after_run, chart::charts, diff, judge, report,
+};

@@ -24,6 +24,8 @@ pub struct Compare {
     pub rounds: usize,
     /// Header fields of each request, `Name: value`.
     pub headers: Vec<String>,
+    /// Further arguments of `rudy bench`.
+    pub arguments: Vec<String>,
 }
 
 impl Compare {
@@ -70,11 +72,9 @@ impl Compare {
         // A closed loop needs all cores to reach the maximum of the server.
         let cores =
             if self.rate.is_some() && !self.commands.is_empty() { "separate_cores = true\n" } else { "" };
-        let headers: Vec<String> = self.headers.iter().map(|field| quoted(field)).collect();
-        let headers =
-            if headers.is_empty() { String::new() } else { format!("headers = [{}]\n", headers.join(", ")) };
+        let lists = list("headers", &self.headers) + &list("arguments", &self.arguments);
         format!(
-            "\n[[workload]]\nname = {}\nkind = \"bench\"\npath = {}\nconnections = {}\ntime = \"{}\"\n{rate}{headers}{cores}",
+            "\n[[workload]]\nname = {}\nkind = \"bench\"\npath = {}\nconnections = {}\ntime = \"{}\"\n{rate}{lists}{cores}",
             quoted(&name),
             quoted(path),
             self.connections,
@@ -122,6 +122,12 @@ fn split(url: &str) -> Result<(&str, &str), String> {
     Ok((&url[..end], path))
 }
 
+/// A key with a list of strings; nothing for an empty list.
+fn list(key: &str, texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+    if texts.is_empty() { String::new() } else { format!("{key} = [{}]\n", texts.join(", ")) }
+}
+
 /// A string of TOML.
 fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
@@ -144,6 +150,7 @@ mod tests {
             rate: None,
             rounds: 10,
             headers: Vec::new(),
+            arguments: Vec::new(),
         }
     }
 
@@ -165,6 +172,7 @@ mod tests {
         let mut compare = compare(&[], &["http://old:80/x", "http://new:80/y"]);
         compare.rate = Some(100.0);
         compare.headers = vec!["Accept: */*".to_owned()];
+        compare.arguments = ["-m", "POST", "-b", "\"a\""].map(str::to_owned).to_vec();
         let plan = parse(&compare.plan(Path::new("/")).unwrap(), "compare", None).unwrap();
         assert!(plan.variants.iter().all(|variant| variant.command.is_empty()));
         assert_eq!(
@@ -172,6 +180,10 @@ mod tests {
             (Some("http://new:80/y"), "")
         );
         assert!(matches!(plan.workloads[0].kind, Kind::Bench { rate: Some(100.0), .. }));
+        assert_eq!(
+            (&plan.workloads[0].headers, &plan.workloads[0].arguments),
+            (&compare.headers, &compare.arguments)
+        );
         assert_eq!(plan.comparisons[0].metrics, ["p99_ns"]);
     }
 

@@ -40,6 +40,7 @@ impl Folders {
 /// The values of placeholders that are known before a variant starts.
 pub(crate) struct Placeholders<'a> {
     pub(crate) port: u16,
+    pub(crate) tls_port: u16,
     /// The number of cores of the servers.
     pub(crate) cores: usize,
     /// The ports of the companion programs, by name.
@@ -64,6 +65,7 @@ impl Placeholders<'_> {
             ("rudy", path(&rudy)),
             ("programs", path(&programs::folder())),
             ("port", self.port.to_string()),
+            ("tls-port", self.tls_port.to_string()),
             ("folder", path(self.folders.files())),
             ("built", path(self.folders.built())),
             ("temp", path(self.temp)),
@@ -176,6 +178,7 @@ mod tests {
         let placeholders = Placeholders {
             own: &own,
             port: 81,
+            tls_port: 83,
             cores: 2,
             companions: &companions,
             pids: &pids,
@@ -185,8 +188,8 @@ mod tests {
             n: None,
         };
         assert_eq!(
-            placeholders.fill("{port} {temp} {config} {app.port} {app.pid} {n}"),
-            "81 /t /t/config 82 4711 {n}"
+            placeholders.fill("{port} {tls-port} {temp} {config} {app.port} {app.pid} {n}"),
+            "81 83 /t /t/config 82 4711 {n}"
         );
         assert_eq!(placeholders.fill("{socket} {other}"), "/t/socket {other}");
         assert_eq!(Placeholders { n: Some(50), ..placeholders }.fill("{n} {other}"), "50 {other}");

@@ -22,7 +22,7 @@ pub(crate) fn describe() -> Machine {
 
 /// Programs with a known flag to print their version. An unknown program might interpret the flag
 /// differently.
-const SAY_VERSION: [(&str, [&str; 2]); 10] = [
+const SAY_VERSION: [(&str, [&str; 2]); 13] = [
     ("nginx", ["nginx", "-v"]),
     ("lighttpd", ["lighttpd", "-v"]),
     ("h2o", ["h2o", "--version"]),
@@ -33,6 +33,9 @@ const SAY_VERSION: [(&str, [&str; 2]); 10] = [
     ("wrk", ["wrk", "-v"]),
     ("h2load", ["h2load", "--version"]),
     ("ab", ["ab", "-V"]),
+    ("caddy", ["caddy", "version"]),
+    ("haproxy", ["haproxy", "-v"]),
+    ("varnishd", ["varnishd", "-V"]),
 ];
 
 /// Timeout for a program to print its version.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use rudy_command::{Exit, print, report_error};
-use rudy_experiment::{DiffOptions, Format, Gate, ReportOptions};
+use rudy_experiment::{DiffFormat, DiffOptions, Format, Gate, ReportOptions};
 use rudy_lab::{Compare, Options};
 
 /// Compare servers with repeated, interleaved benchmarks
@@ -125,6 +125,7 @@ struct Show {
   rudy lab compare --url http://10.0.0.7/ --url http://10.0.0.8/ --rate 1000
   rudy lab compare './old {port}' './new {port}' --url http://127.0.0.1:{port}/ --fail-if-worse 5%
   rudy lab compare './a' './b' --url http://127.0.0.1:8080/ --print-plan >mine.toml
+  rudy lab compare --url http://10.0.0.7/ --url http://10.0.0.8/ -- -m POST -b @/tmp/item.json
 
 {port} is a free port. The second server is compared with the first one. Commands run in a shell, in the current folder.
 
@@ -133,6 +134,9 @@ struct CompareArguments {
     /// Two shell commands that start the servers in the foreground; without them, the servers run already
     #[arg(value_name = "COMMAND", num_args = 0..=2)]
     commands: Vec<String>,
+    /// Further arguments of `rudy bench`, such as a method and a body
+    #[arg(value_name = "ARGUMENT", last = true)]
+    arguments: Vec<String>,
     /// URL to request; twice for two servers that run already
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
@@ -190,6 +194,9 @@ struct Diff {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print CSV, with a line for each comparison
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     /// Exit with 3 if a variant is worse than before, by more than this percentage
     #[arg(long, value_name = "N%", value_parser = Gate::fail_if_worse)]
     fail_if_worse: Option<Gate>,
@@ -207,6 +214,7 @@ struct Diff {
   rudy lab report results                     write results/report.html
   rudy lab report monday tuesday --out both.html
   rudy lab report results --format markdown   print tables
+  rudy lab report results --format csv >runs.csv
   rudy lab report results --format json | jq -r '.experiments[].findings[].sentence'
   rudy lab report results --charts pictures   also write each chart as SVG
 
@@ -234,6 +242,8 @@ enum FormatName {
     Markdown,
     /// Comparisons and metrics for programs
     Json,
+    /// A line for each metric of each run
+    Csv,
 }
 
 /// Measure the overhead of the work-stealing scheduler
@@ -280,9 +290,14 @@ impl Lab {
             LabCommand::Show(show) => rudy_experiment::show(&show.name),
             LabCommand::Run(run) => rudy_lab::run(&run.into()),
             LabCommand::Compare(compare) => compare.run(),
-            LabCommand::Diff(Diff { old, new, json, fail_if_worse, require_not_worse }) => {
+            LabCommand::Diff(Diff { old, new, json, csv, fail_if_worse, require_not_worse }) => {
                 let gate = fail_if_worse.or(require_not_worse);
-                rudy_experiment::diff(&DiffOptions { old, new, is_json: json, gate })
+                let format = match (json, csv) {
+                    (true, _) => DiffFormat::Json,
+                    (_, true) => DiffFormat::Csv,
+                    _ => DiffFormat::Text,
+                };
+                rudy_experiment::diff(&DiffOptions { old, new, format, gate })
             }
             LabCommand::Report(report) => rudy_experiment::report(&report.into()),
             LabCommand::Burn(Burn { cpu, listen }) => rudy_lab::burn(listen, cpu.0),
@@ -323,6 +338,7 @@ impl CompareArguments {
             duration: self.duration,
             rate: self.rate,
             headers: self.header,
+            arguments: self.arguments,
             rounds: self.rounds,
         };
         let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
@@ -347,6 +363,7 @@ impl From<Report> for ReportOptions {
             FormatName::Html => Format::Html,
             FormatName::Markdown => Format::Markdown,
             FormatName::Json => Format::Json,
+            FormatName::Csv => Format::Csv,
         };
         Self { folders: report.folders, format, out: report.out, charts: report.charts }
     }

@@ -61,6 +61,44 @@ fn a_program_is_built_before_it_is_measured() {
     assert_eq!(run["outcome"]["kind"], "measured", "{run}");
 }
 
+/// A plan whose server has this route, after a companion that serves the files of the plan.
+fn expecting(route: &str, expect: &str) -> String {
+    format!(
+        "rounds = 1\nwarmup = \"100ms\"\n[[file]]\npath = \"page.html\"\nsize = \"4KiB\"\n[[file]]\npath = \"other/page.html\"\nsize = \"5KiB\"\n\
+         [[companion]]\nname = \"upstream\"\ncommand = [\"{{rudy}}\", \"serve\", \"--config\", \"{{config}}\"]\n\
+         config_text = \"\"\"listen = '127.0.0.1:{{port}}'\n[[site]]\nroot = '{{folder}}'\nresponse_headers = {{ Cache-Control = 'max-age=600' }}\n\"\"\"\n\
+         [[variant]]\nname = \"it\"\ncommand = [\"{{rudy}}\", \"serve\", \"--config\", \"{{config}}\"]\ncompanions = [\"upstream\"]\n\
+         config_text = \"\"\"listen = '127.0.0.1:{{port}}'\n[cache]\npath = '{{temp}}/cache'\n[[site]]\n[[site.route]]\npath = '/*'\n{route}\n\"\"\"\n\
+         [[workload]]\nname = \"page\"\nkind = \"bench\"\npath = \"/page.html\"\nconnections = 2\ntime = \"200ms\"\n\
+         headers = [\"Accept-Encoding: gzip\"]\nexpect = {expect}\n"
+    )
+}
+
+#[test]
+fn a_server_with_an_unexpected_response_has_no_metrics() {
+    let files = "files = '{folder}'";
+    let upstream = "proxy = 'http://127.0.0.1:{upstream.port}'\ncompression = false";
+    let gzip = "{ body = \"page.html\", encoding = \"gzip\" }";
+    let cached = "{ body = \"page.html\", encoding = \"gzip\", cached = true }";
+    for (route, expect, reason) in [
+        (files, gzip, None),
+        ("files = '{folder}/other'", gzip, Some("a body of 4097 bytes instead of 4096")),
+        ("files = '{folder}'\ncompression = false", gzip, Some("it is not compressed")),
+        ("respond = 503", gzip, Some("status 503 instead of 200")),
+        (&format!("{upstream}\ncache = true"), cached, None),
+        (upstream, cached, Some("not from the cache, while its upstream was stopped")),
+    ] {
+        let folder = Folder::new();
+        run(folder.path(), &expecting(route, expect));
+        let results = folder.read("out/results.jsonl");
+        let run: Value = serde_json::from_str(results.lines().nth(1).expect("a run")).expect("a record");
+        let (outcome, metrics) = (&run["outcome"], run["metrics"].as_object().expect("a table"));
+        assert_eq!(metrics.is_empty(), reason.is_some(), "{route}: {run}");
+        let why = outcome["why"].as_str().unwrap_or_default();
+        assert!(why.contains(reason.unwrap_or_default()), "{route}: {outcome}");
+    }
+}
+
 #[test]
 fn a_failed_build_is_reported_with_the_compilers_output() {
     let folder = with_source();

@@ -42,6 +42,15 @@ fn the_output_of_generators_is_parsed() {
 }
 
 #[test]
+fn each_server_of_the_plan_peers_sends_the_expected_responses() {
+    needs!(long());
+    let runs = runs("peers", &[]);
+    for workload in ["HTTP/2 1 KiB", "compressed 20 KiB", "cached 1 KiB", "uploaded 64 KiB"] {
+        assert!(runs.iter().any(|run| run["workload"] == workload), "{workload}");
+    }
+}
+
+#[test]
 fn erlang_sends_as_many_messages_as_rudy() {
     if program("escript").is_none() {
         return;

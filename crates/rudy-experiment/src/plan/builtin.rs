@@ -17,6 +17,7 @@ const PLANS: &[(&str, &str)] = &[
     ("http2", include_str!("../../labs/http2.toml")),
     ("leak", include_str!("../../labs/leak.toml")),
     ("max-rate", include_str!("../../labs/max-rate.toml")),
+    ("peers", include_str!("../../labs/peers.toml")),
     ("schedulers", include_str!("../../labs/schedulers.toml")),
     ("seminar", include_str!("../../labs/seminar.toml")),
     ("signatures", include_str!("../../labs/signatures.toml")),
@@ -52,6 +53,15 @@ const PEERS: &[(&str, &str)] = peers![
     "peers/rudy-tls.toml",
     "peers/seminar.escript",
     "peers/streams.escript",
+    "peers/web-apache.conf",
+    "peers/web-caddy.Caddyfile",
+    "peers/web-h2o.yaml",
+    "peers/web-haproxy.cfg",
+    "peers/web-lighttpd.conf",
+    "peers/web-nginx.conf",
+    "peers/web-rudy.toml",
+    "peers/web-upstream.toml",
+    "peers/web-varnish.vcl",
 ];
 
 /// The text of a built-in plan.

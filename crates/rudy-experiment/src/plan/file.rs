@@ -119,8 +119,11 @@ impl Reader<'_> {
         self.check_unique("workload", file.workload.iter().map(|workload| &workload.name))?;
         let stem = Path::new(self.name).file_stem().unwrap_or_default().to_string_lossy();
         self.check_together(&file.variant, &file.workload)?;
-        let workloads: Vec<Workload> =
-            file.workload.into_iter().map(|workload| self.workload(workload)).collect::<Result<_, _>>()?;
+        let workloads: Vec<Workload> = file
+            .workload
+            .into_iter()
+            .map(|table| self.workload(table, &file.files))
+            .collect::<Result<_, _>>()?;
         self.check_unique("companion", file.companion.iter().map(|companion| &companion.name))?;
         let companions =
             file.companion.into_iter().map(|table| self.companion(table)).collect::<Result<Vec<_>, _>>()?;
@@ -148,6 +151,7 @@ impl Reader<'_> {
             comparisons,
             source: file.source,
             baselines,
+            left_out: Vec::new(),
         })
     }
 
@@ -281,6 +285,10 @@ mod tests {
             ("arguments = [\"--json=x\"]\n", "must not have --json=x, which"),
             ("arguments = [\"-R100\"]\n", "must not have -R100, which"),
             ("path = \"a\"\n", "must start with a slash"),
+            ("expect = { body = \"a\" }\n", "`expect`: the plan has no [[file]] \"a\""),
+            ("expect = { cached = true }\n", "`cached` needs variants with `companions`"),
+            ("expect = { encoding = \"gzip\" }\n", "`encoding` needs a `body`"),
+            ("expect = { body = \"a\", encoding = \"br\" }\n", "expected `gzip`"),
             (
                 "[[workload]]\nname = \"l\"\nkind = \"bench\"\n",
                 "x.toml:8: the name of this workload is duplicate",

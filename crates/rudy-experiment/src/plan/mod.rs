@@ -50,6 +50,9 @@ pub struct Plan {
     /// Older results, to show next to the new ones.
     #[serde(default)]
     pub baselines: Vec<Baseline>,
+    /// The optional variants that could not be measured, each with the reason.
+    #[serde(default)]
+    pub left_out: Vec<String>,
 }
 
 /// A file that the lab generates.
@@ -116,6 +119,9 @@ pub struct Variant {
     /// Other required programs, and files by absolute path.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// The command that installs what it requires.
+    #[serde(default)]
+    pub install: Option<String>,
     /// Its own placeholders and their values.
     #[serde(default)]
     pub placeholders: BTreeMap<String, String>,
@@ -223,9 +229,43 @@ pub struct Workload {
     /// Further arguments of `rudy bench`, such as a method and a body, with placeholders.
     #[serde(default)]
     pub arguments: Vec<String>,
+    /// Whether the requests go to `{tls-port}`, over TLS.
+    #[serde(default)]
+    pub is_https: bool,
+    /// What a response must be before a run counts.
+    #[serde(default)]
+    pub expect: Option<Expect>,
     /// The kind.
     #[serde(flatten)]
     pub kind: Kind,
+}
+
+/// What the response to a single request must be before a run counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// The status.
+    #[serde(default = "ok")]
+    pub status: u16,
+    /// The file of the plan that the body equals, after its decompression.
+    pub body: Option<String>,
+    /// The content coding of the body.
+    pub encoding: Option<Encoding>,
+    /// Whether a response must come from a cache, while the companion processes are stopped.
+    #[serde(default)]
+    pub cached: bool,
+}
+
+/// A content coding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoding {
+    /// The only one that all measured servers support.
+    Gzip,
+}
+
+fn ok() -> u16 {
+    200
 }
 
 /// How a load generator uses sessions of TLS.

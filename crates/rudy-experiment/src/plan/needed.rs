@@ -60,7 +60,8 @@ impl Plan {
                 || "is not installed".to_owned(),
                 |own| format!("does not exist; build it with `{}`", build(own, &programs::folder())),
             );
-            (!programs::is_installed(&path)).then(|| format!("{path} {why}"))
+            let install = variant.install.as_ref().map(|command| format!("; install it with `{command}`"));
+            (!programs::is_installed(&path)).then(|| format!("{path} {why}{}", install.unwrap_or_default()))
         })
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::analysis::across::{across, differences};
 use super::analysis::{ComparisonResult, Evaluation};
+use super::csv;
 use super::gate::Gate;
 use super::markdown;
 use super::rows::{self, Rows};
@@ -19,10 +20,21 @@ pub struct DiffOptions {
     pub old: PathBuf,
     /// The results folder to compare.
     pub new: PathBuf,
-    /// Prints JSON.
-    pub is_json: bool,
+    /// Prints JSON or CSV.
+    pub format: DiffFormat,
     /// The condition under which it fails.
     pub gate: Option<Gate>,
+}
+
+/// The format of the comparisons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiffFormat {
+    /// A table for a terminal.
+    Text,
+    /// JSON, with the differences besides the results.
+    Json,
+    /// A line for each comparison.
+    Csv,
 }
 
 /// Compares the results of two folders.
@@ -36,7 +48,11 @@ pub fn diff(options: &DiffOptions) -> Exit {
     if compared.is_empty() {
         return report_error(Exit::BadInput, "both results have no variant, workload and metric in common");
     }
-    let text = if options.is_json { json(&old, &new, &compared) } else { text(&old, &new, &compared) };
+    let text = match options.format {
+        DiffFormat::Text => text(&old, &new, &compared),
+        DiffFormat::Json => json(&old, &new, &compared),
+        DiffFormat::Csv => csv::comparisons(&compared),
+    };
     let printed = print(&text);
     let (exit, why) = options.gate.map_or((printed, String::new()), |gate| gate.exit(&compared));
     if !why.is_empty() {

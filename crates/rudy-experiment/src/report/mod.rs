@@ -2,6 +2,7 @@
 
 mod analysis;
 pub(crate) mod chart;
+mod csv;
 mod diff;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -12,7 +13,7 @@ mod markdown;
 mod rows;
 mod shell;
 
-pub use self::diff::{DiffOptions, diff};
+pub use self::diff::{DiffFormat, DiffOptions, diff};
 pub use self::gate::Gate;
 
 use std::fs;
@@ -25,6 +26,9 @@ use crate::experiment::{self, Experiment};
 
 /// The name of the page in a results folder.
 const PAGE: &str = "report.html";
+
+/// The name of the same report for programs.
+const DOCUMENT: &str = "report.json";
 
 /// The options of `rudy lab report`.
 #[derive(Debug, Clone)]
@@ -49,6 +53,8 @@ pub enum Format {
     Markdown,
     /// All comparisons and metrics as JSON.
     Json,
+    /// A line for each metric of each run, as CSV.
+    Csv,
 }
 
 /// Writes a report of experiments.
@@ -69,6 +75,7 @@ fn make(options: &ReportOptions) -> Result<(), (Exit, String)> {
         Format::Html => html::write(&report),
         Format::Markdown => markdown::write(&report),
         Format::Json => json::write(&report),
+        Format::Csv => csv::runs(&experiments),
     };
     let cannot = |why| (Exit::CannotRun, why);
     write(&text, &options.place()).map_err(cannot)?;
@@ -116,8 +123,8 @@ fn write_charts(experiments: &[Experiment], folder: &Path) -> Result<(), String>
     Ok(())
 }
 
-/// Writes the page of a completed run into its folder. Returns its path, and the findings as Markdown for
-/// a terminal.
+/// Writes the report of a completed run into its folder, as a page and as JSON. Returns the path of the page, and
+/// the findings as Markdown for a terminal.
 ///
 /// # Errors
 ///
@@ -127,6 +134,7 @@ pub fn after_run(folder: &Path) -> Result<(PathBuf, String), String> {
     let report = analysis::analyse(&experiments);
     let page = folder.join(PAGE);
     save(&html::write(&report), &page)?;
+    save(&json::write(&report), &folder.join(DOCUMENT))?;
     Ok((page, markdown::findings(&report)))
 }
 

@@ -1,10 +1,12 @@
 //! Runs a variant under its workload and collects the results of both.
 
 use std::fs;
+use std::time::Duration;
 
-use rudy_experiment::plan::{self, Kind, Workload};
+use rudy_experiment::plan::{self, Kind, Stall, Workload};
 use rudy_experiment::record::{Run, Warning};
 use rudy_observe::ThreadTimes;
+use rudy_units::Time;
 
 use super::meter::Meter;
 use super::single::{Bench, Measured};
@@ -95,7 +97,9 @@ impl Bench<'_> {
         let companion_pids = companions.pids();
         let memory = Memory::read(&companion_pids);
         let idle_private_bytes = memory.last.exact_bytes;
+        workload::check(workload, workspace).map_err(StartError::Failed)?;
         self.warm_up(program.as_deref_mut(), workload, workspace, companions)?;
+        check_cache(workload, workspace, &companion_pids)?;
         let is_bench = matches!(workload.kind, Kind::Bench { .. });
         // A missing file is not an error.
         let _ = fs::remove_file(self.rows);
@@ -222,6 +226,19 @@ impl Bench<'_> {
             Ended::Interrupted => Err(StartError::Interrupted),
         }
     }
+}
+
+/// Checks the response again, without the programs that a response could come from if it is not from a cache.
+fn check_cache(workload: &Workload, workspace: &Workspace, companions: &[u32]) -> Result<(), StartError> {
+    if !workload.expect.as_ref().is_some_and(|expect| expect.cached) {
+        return Ok(());
+    }
+    let stall = Stall { after: Time(Duration::ZERO), time: Time(Duration::MAX) };
+    let mut stalling = Stalling::new(Some(stall), companions.to_vec());
+    stalling.poll();
+    let is_not_cached =
+        |why| StartError::Failed(format!("not from the cache, while its upstream was stopped: {why}"));
+    workload::check(workload, workspace).map_err(is_not_cached)
 }
 
 /// These processes and all their living descendants.

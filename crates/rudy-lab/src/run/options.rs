@@ -161,16 +161,19 @@ fn quicken(plan: &mut Plan) {
 fn leave_out_what_is_not_installed(plan: &mut Plan) -> Result<(), Refusal> {
     let mut refusal = None;
     let mut variants = std::mem::take(&mut plan.variants);
+    let mut left_out = Vec::new();
     variants.retain(|variant| {
         let Some(why) = plan.missing(variant) else { return true };
         if variant.is_optional {
-            print_line(&format!("{} is skipped: {why}", variant.name));
+            let remark = format!("{} is left out: {why}", variant.name);
+            print_line(&remark);
+            left_out.push(remark);
         } else {
             refusal.get_or_insert(format!("{} cannot be measured: {why}", variant.name));
         }
         false
     });
-    plan.variants = variants;
+    (plan.variants, plan.left_out) = (variants, left_out);
     keep_comparisons(plan);
     refusal.map_or(Ok(()), |why| Err(Refusal::World(why)))
 }
@@ -231,12 +234,16 @@ mod tests {
     #[test]
     fn an_optional_variant_is_left_out_without_its_companion() {
         let text = "[[companion]]\nname = \"app\"\ncommand = [\"no-such-program\"]\n\
-            [[variant]]\nname = \"a\"\ncommand = [\"sh\"]\ncompanions = [\"app\"]\noptional = true\n\
+            [[variant]]\nname = \"a\"\ncommand = [\"sh\"]\ncompanions = [\"app\"]\noptional = true\ninstall = \"apt install app\"\n\
             [[variant]]\nname = \"b\"\ncommand = [\"sh\"]\n\
             [[workload]]\nname = \"l\"\nkind = \"bench\"\n";
         let mut plan = parse(text, "x", None).unwrap();
         leave_out_what_is_not_installed(&mut plan).unwrap();
         assert_eq!(plan.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(
+            plan.left_out,
+            ["a is left out: no-such-program is not installed; install it with `apt install app`"]
+        );
     }
 
     #[test]

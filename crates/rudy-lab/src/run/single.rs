@@ -15,7 +15,7 @@ use crate::workload::{self, Measurement};
 use rudy_experiment::plan::{Kind, Plan, Workload};
 use rudy_experiment::record::{Commands, FAILED_SHARE, Outcome, Run, Sample, Warning};
 use rudy_request::Interrupt;
-use rudy_stats::validity::{Conditions, ThreadUse};
+use rudy_stats::validity::{Conditions, FAILED_MAX, ThreadUse};
 use rudy_units::float;
 
 /// Minimum CPU time for a metric, compared with which starting and stopping the measurement takes little.
@@ -74,7 +74,10 @@ impl Bench<'_> {
             steps: Vec::new(),
         };
         match self.start_and_measure(variant, workload, &mut run) {
-            Ok(measured) => self.record(measured, workload, &mut run),
+            Ok(measured) => match unexpected_responses(&measured.measurement, workload) {
+                Some(why) => run.outcome = Outcome::Failed { why },
+                None => self.record(measured, workload, &mut run),
+            },
             Err(StartError::Interrupted) => return None,
             Err(StartError::Failed(why)) => run.outcome = Outcome::Failed { why },
         }
@@ -127,6 +130,18 @@ fn failed_share(conditions: &Conditions) -> Option<f64> {
     let (succeeded, failed) = (conditions.succeeded?, conditions.failed?);
     let share = if succeeded + failed == 0 { 1.0 } else { float(failed) / float(succeeded + failed) };
     (share > 0.0).then_some(share)
+}
+
+/// A workload that says what it expects has no figures of other responses: those that fail are often cheaper.
+fn unexpected_responses(measurement: &Measurement, workload: &Workload) -> Option<String> {
+    workload.expect.as_ref()?;
+    let share = failed_share(&measurement.conditions).filter(|share| *share > FAILED_MAX)?;
+    let example = measurement.failure.as_ref().map(|failure| format!("; for example: {failure}"));
+    Some(format!(
+        "{:.1} % of the responses were not as expected{}",
+        share * 100.0,
+        example.unwrap_or_default()
+    ))
 }
 
 /// The metrics of memory.

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rudy_experiment::plan::{Kind, Variant, Workload};
 use tempfile::TempDir;
@@ -28,6 +28,9 @@ pub(crate) struct Workspace<'a> {
     n: Option<u32>,
     /// The port of the variant.
     port: u16,
+    /// Its second port, for TLS.
+    tls_port: u16,
+    is_https: bool,
     /// The ports of companion programs, by name.
     companions: BTreeMap<&'a str, u16>,
     /// The cores of its programs.
@@ -43,13 +46,14 @@ impl<'a> Workspace<'a> {
         let starts = folder.path().join(STARTS);
         fs::write(&starts, "")?;
         fs::set_permissions(&starts, fs::Permissions::from_mode(0o666))?;
-        let mut ports = free_ports(1 + variant.companions.len())?.into_iter();
-        let free = ports.next().unwrap_or_default();
+        let mut ports = free_ports(2 + variant.companions.len())?.into_iter();
+        let [free, tls_port] = [(); 2].map(|()| ports.next().unwrap_or_default());
         let port = variant.url.as_deref().and_then(fixed_port).unwrap_or(free);
         let companions = variant.companions.iter().map(String::as_str).zip(ports).collect();
         let n = if let Kind::Run { n, .. } = workload.kind { n } else { None };
         let cores = if workload.separate_cores { Cores::separate()? } else { Cores::default() };
-        Ok(Self { variant, folders, folder, n, port, companions, cores })
+        let is_https = workload.is_https;
+        Ok(Self { variant, folders, folder, n, port, tls_port, is_https, companions, cores })
     }
 
     /// The working folder of programs.
@@ -70,7 +74,13 @@ impl<'a> Workspace<'a> {
 
     /// The URL of the variant, to which the path of a workload is appended.
     pub(crate) fn url(&self) -> String {
-        self.fill(self.variant.url.as_deref().unwrap_or("http://127.0.0.1:{port}"))
+        let own = self.variant.url.as_deref().unwrap_or("http://127.0.0.1:{port}");
+        self.fill(if self.is_https { "https://127.0.0.1:{tls-port}" } else { own })
+    }
+
+    /// A file of the plan.
+    pub(crate) fn file(&self, path: &str) -> PathBuf {
+        self.folders.files().join(path)
     }
 
     /// A text of the workload without placeholders.
@@ -111,6 +121,7 @@ impl<'a> Workspace<'a> {
         let cores = if self.cores.servers.is_empty() { folders::cores() } else { self.cores.servers.len() };
         Placeholders {
             port: self.address(companion).port(),
+            tls_port: self.tls_port,
             cores,
             companions: &self.companions,
             pids,

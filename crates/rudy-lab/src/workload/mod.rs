@@ -1,10 +1,12 @@
 //! Runs a workload: the generator as a separate process, whose command can be repeated by hand.
 
 mod bench;
+mod expected;
 mod flood;
 mod max_rate;
 pub(crate) mod output_format;
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -22,6 +24,7 @@ use crate::variant::{POLL, Workspace, on_cores, wait_until};
 use rudy_request::Interrupt;
 
 pub(crate) use self::bench::{Measurement, intervals};
+pub(crate) use self::expected::check;
 pub(crate) use self::flood::OpenConnections;
 
 /// Extra time for a generator, whose requests time out after ten seconds.
@@ -64,9 +67,7 @@ pub(crate) fn command(
     time: Option<Time>,
     rows: Option<&Path>,
 ) -> Vec<String> {
-    let url = workspace.url();
-    let rudy = std::env::current_exe().unwrap_or_else(|_| "rudy".into());
-    let mut command = vec![rudy.to_string_lossy().into_owned()];
+    let mut command = vec![own_program()];
     match &workload.kind {
         Kind::Flood { connections, ramp, time } => {
             command.extend(flood::arguments(*connections, *ramp, *time, false));
@@ -79,8 +80,26 @@ pub(crate) fn command(
         }
         kind => command.extend(bench::arguments(kind, time, rows)),
     }
-    command.extend(tls_arguments(workload, &url));
+    command.extend(tls_arguments(workload));
+    command.extend(length_arguments(workload, workspace));
     command.extend(workload.arguments.iter().map(|argument| workspace.fill(argument)));
+    command.extend(request_arguments(workload, workspace));
+    command
+}
+
+/// The path of this program, which is also the generator.
+fn own_program() -> String {
+    std::env::current_exe().unwrap_or_else(|_| "rudy".into()).to_string_lossy().into_owned()
+}
+
+/// The flags that the generator and `rudy get` share, and the URL. The certificates of a variant are often made for the plan, and are
+/// not what is measured.
+fn request_arguments(workload: &Workload, workspace: &Workspace<'_>) -> Vec<String> {
+    let url = workspace.url();
+    let mut command = Vec::new();
+    if url.starts_with("https:") {
+        command.push("--insecure".to_owned());
+    }
     for field in &workload.headers {
         command.extend(["-H".to_owned(), field.clone()]);
     }
@@ -88,17 +107,22 @@ pub(crate) fn command(
     command
 }
 
-/// The flags of TLS and of the path. The certificates of a variant are often made for the plan, and are not what is measured.
-fn tls_arguments(workload: &Workload, url: &str) -> Vec<String> {
+/// The length of each response, if it is that of a file of the plan. A compressed one can differ from copy to copy.
+fn length_arguments(workload: &Workload, workspace: &Workspace<'_>) -> Vec<String> {
+    let expect = workload.expect.as_ref().filter(|expect| expect.encoding.is_none());
+    let body = expect.and_then(|expect| expect.body.as_ref());
+    let length = body.and_then(|path| fs::metadata(workspace.file(path)).ok()).map(|file| file.len());
+    length.map_or_else(Vec::new, |length| vec!["--expect-bytes".to_owned(), length.to_string()])
+}
+
+/// The flags of TLS and of the path.
+fn tls_arguments(workload: &Workload) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
     match workload.tls {
         Some(TlsUse::Full) => add(&["--tls-resume", "off"]),
         Some(TlsUse::EarlyData) => add(&["--tls-early-data"]),
         Some(TlsUse::Resumed) | None => {}
-    }
-    if url.starts_with("https:") {
-        add(&["--insecure"]);
     }
     if let Some(round_trip) = workload.round_trip {
         add(&["--round-trip", &round_trip.to_string()]);
@@ -265,5 +289,19 @@ mod tests {
         let end = command.len() - 1;
         assert_eq!(command[end - expected.len()..end], expected);
         assert_eq!(command[end], format!("http://127.0.0.1:{port}/up"));
+    }
+
+    #[test]
+    fn a_workload_over_tls_requests_the_other_port_and_the_length_of_the_expected_file() {
+        let plan = "[[file]]\npath = \"a\"\nsize = \"7B\"\n[[variant]]\nname = \"a\"\ncommand = [\"a\"]\n\
+                    [[workload]]\nname = \"w\"\nkind = \"bench\"\nhttps = true\nexpect = { body = \"a\" }\n";
+        let plan = parse(plan, "w", None).unwrap();
+        let folders = Folders::make(&plan).unwrap();
+        let (variant, workload) = (&plan.variants[0], &plan.workloads[0]);
+        let workspace = Workspace::new(variant, workload, &folders).unwrap();
+        let command = command(workload, &workspace, None, None);
+        let url = format!("https://127.0.0.1:{}/", workspace.fill("{tls-port}"));
+        assert_eq!(command[command.len() - 4..], ["--expect-bytes", "7", "--insecure", &url]);
+        assert_ne!(workspace.fill("{tls-port}"), workspace.fill("{port}"));
     }
 }

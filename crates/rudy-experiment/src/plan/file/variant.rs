@@ -33,6 +33,7 @@ pub(super) struct VariantTable {
     optional: bool,
     #[serde(default)]
     needs: Vec<String>,
+    install: Option<String>,
     #[serde(default)]
     placeholders: BTreeMap<String, String>,
     #[serde(default)]
@@ -63,8 +64,8 @@ struct ReadyTable {
 }
 
 /// The placeholders of every plan.
-const PLACEHOLDERS: [&str; 9] =
-    ["rudy", "programs", "port", "folder", "built", "temp", "config", "cores", "n"];
+const PLACEHOLDERS: [&str; 10] =
+    ["rudy", "programs", "port", "tls-port", "folder", "built", "temp", "config", "cores", "n"];
 
 /// Default timeout for a variant to become ready.
 const READY_WITHIN: Time = Time(Duration::from_secs(10));
@@ -121,6 +122,7 @@ impl Reader<'_> {
             is_control: table.control,
             is_optional: table.optional,
             needs: table.needs,
+            install: table.install,
             placeholders: table.placeholders,
             companions,
             output_format: table.output_format.unwrap_or_default(),
@@ -194,6 +196,12 @@ impl Reader<'_> {
             let (workload, why) =
                 (workload.name.get_ref(), "needs `companions` of the variant, which has none");
             return Err(self.at(&variant.name, &format!("the stall of {workload:?} {why}")));
+        }
+        if let Some(workload) = workloads.iter().find(|workload| workload.is_cached())
+            && variants.iter().all(|variant| variant.companions.is_empty())
+        {
+            let why = "`expect`: `cached` needs variants with `companions`, which are stopped for the check";
+            return Err(self.at(&workload.name, why));
         }
         let runs = workloads.iter().filter(|workload| workload.is_run()).count();
         if runs == 0 {

@@ -7,8 +7,8 @@ use rudy_units::Time;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::Reader;
-use crate::plan::{Kind, Quick, Stall, TlsUse, Workload};
+use super::{FileTable, Reader};
+use crate::plan::{Expect, Kind, Quick, Stall, TlsUse, Workload};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +40,9 @@ pub(super) struct WorkloadTable {
     round_trip: Option<Time>,
     #[serde(default)]
     arguments: Vec<String>,
+    #[serde(default)]
+    https: bool,
+    expect: Option<Expect>,
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq)]
@@ -91,7 +94,7 @@ fn is_own(argument: &str) -> bool {
 
 impl WorkloadTable {
     /// The given keys, and whether the kind of workload supports them.
-    fn keys(&self) -> [(&'static str, bool, bool); 18] {
+    fn keys(&self) -> [(&'static str, bool, bool); 20] {
         use KindName::{Bench, Burst, Flood, Idle, MaxRate, Run, Sequence};
         let is = |kinds: &[KindName]| kinds.contains(&self.kind);
         [
@@ -104,6 +107,8 @@ impl WorkloadTable {
             ("tls", self.tls.is_some(), is(&[Bench, Burst, Sequence])),
             ("round_trip", self.round_trip.is_some(), is(&[Bench, Burst, Sequence])),
             ("arguments", !self.arguments.is_empty(), is(&[Bench, Burst, Sequence, MaxRate])),
+            ("https", self.https, is(&[Bench, Burst, Sequence, MaxRate])),
+            ("expect", self.expect.is_some(), is(&[Bench, Burst, Sequence, MaxRate])),
             ("quick", self.quick.is_some(), is(&[Bench])),
             ("ramp", self.ramp.is_some(), is(&[Idle, Flood])),
             ("timeout", self.timeout.is_some(), is(&[Burst, Run])),
@@ -121,13 +126,18 @@ impl WorkloadTable {
         self.kind == KindName::Run
     }
 
+    /// Whether its responses must come from a cache.
+    pub(super) fn is_cached(&self) -> bool {
+        self.expect.as_ref().is_some_and(|expect| expect.cached)
+    }
+
     pub(super) fn has_n(&self) -> bool {
         self.n.is_some()
     }
 }
 
 impl Reader<'_> {
-    pub(super) fn workload(&self, table: WorkloadTable) -> Result<Workload, String> {
+    pub(super) fn workload(&self, table: WorkloadTable, files: &[FileTable]) -> Result<Workload, String> {
         let wrong = |expected: &str| Err(self.at(&table.name, expected));
         // The requests of a bench are sequential per connection.
         let at_once = table.requests.filter(|_| table.kind != KindName::Bench);
@@ -152,6 +162,9 @@ impl Reader<'_> {
                 "`arguments` must not have {own}, which the lab sets itself: use the keys of the workload, such as `time` and `rate`"
             ));
         }
+        if let Some(expect) = &table.expect {
+            self.check_expected(&table.name, expect, files)?;
+        }
         let path = table.path.clone().unwrap_or_else(|| "/".to_owned());
         // An empty path is for variants whose URL has one.
         if !path.is_empty() && !path.starts_with('/') {
@@ -173,8 +186,25 @@ impl Reader<'_> {
             tls: table.tls,
             round_trip: table.round_trip,
             arguments: table.arguments,
+            is_https: table.https,
+            expect: table.expect,
             kind,
         })
+    }
+
+    fn check_expected(
+        &self,
+        name: &Spanned<String>,
+        expect: &Expect,
+        files: &[FileTable],
+    ) -> Result<(), String> {
+        match &expect.body {
+            Some(body) if !files.iter().any(|file| file.path.get_ref() == body) => {
+                Err(self.at(name, &format!("`expect`: the plan has no [[file]] {body:?}")))
+            }
+            None if expect.encoding.is_some() => Err(self.at(name, "`expect`: `encoding` needs a `body`")),
+            _ => Ok(()),
+        }
     }
 
     fn check_bench(&self, table: &WorkloadTable) -> Result<(), String> {

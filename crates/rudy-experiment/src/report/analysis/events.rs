@@ -63,7 +63,7 @@ pub(super) fn notes(experiment: &Experiment) -> Vec<Event<'_>> {
 
 /// Notes about the records as a whole.
 pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
-    let mut remarks = Vec::new();
+    let mut remarks = experiment.plan().left_out.clone();
     let [first, later @ ..] = experiment.heads.as_slice() else { return remarks };
     for head in later {
         if head.machine != first.machine {

@@ -4,7 +4,7 @@ pub(crate) mod across;
 pub(crate) mod baseline;
 mod compared;
 pub(crate) mod events;
-mod pairs;
+pub(super) mod pairs;
 pub(crate) mod sentences;
 mod tables;
 #[cfg(test)]

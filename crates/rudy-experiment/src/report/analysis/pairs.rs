@@ -108,7 +108,7 @@ impl Pairs {
 }
 
 /// Whether a run is suspect in a metric.
-pub(super) fn is_suspect(run: &Run, metric: &str) -> bool {
+pub(in crate::report) fn is_suspect(run: &Run, metric: &str) -> bool {
     warning(run, metric).is_some()
 }
 
