@@ -22,7 +22,7 @@ pub struct Options {
     pub samples: usize,
     /// Names of fields that are not compared, in lower case.
     pub ignored: Vec<String>,
-    /// Whether the pages of errors are not compared.
+    /// Whether the pages of redirects and errors are not compared.
     pub ignores_error_pages: bool,
     /// Whether reports show values of queries, cookies and credentials.
     pub values: Values,

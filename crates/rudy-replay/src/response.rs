@@ -41,6 +41,11 @@ pub struct Failed {
 pub type Outcome = Result<Response, Failed>;
 
 impl Response {
+    /// Whether a server usually makes the body itself: redirects and errors.
+    pub(crate) fn has_own_page(&self) -> bool {
+        self.status >= 300
+    }
+
     /// The text of a field, with its lines joined. None if it is absent.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         let mut lines = self.fields.get_all(name).iter().peekable();

@@ -8,10 +8,10 @@ use http::Method;
 use rudy_command::{CommandError, Exit};
 use rudy_replay::source::{Format, Pattern, REQUESTS_MAX};
 use rudy_replay::{CommandOptions, Options, Source, Values};
-use rudy_request::{Access, Protocols, Url};
+use rudy_request::{Protocols, Url};
 use rudy_units::Rate;
 
-use crate::get;
+use crate::get::TrustFlags;
 use crate::values::time;
 
 /// Maximum number of pages and files of a crawl, unless there is another limit.
@@ -84,11 +84,11 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time, help_heading = "Requests")]
     timeout: Duration,
     #[command(flatten)]
-    server: get::ServerFlags,
+    trust: TrustFlags,
     /// Header field that is not compared (repeatable)
     #[arg(long, value_name = "FIELD", help_heading = "Comparison")]
     ignore: Vec<http::HeaderName>,
-    /// Do not compare the bodies and types of responses with a status of 400 or above
+    /// Do not compare the bodies and types of redirects and errors, which servers make themselves
     #[arg(long, help_heading = "Comparison")]
     ignore_error_pages: bool,
     /// Write the report as a page
@@ -137,10 +137,9 @@ impl Replay {
         }
         let source = self.source.source(self.format)?;
         let is_crawl = matches!(source, Source::Crawl(_));
-        let access: Access = self.server.into();
         let requests = rudy_request::Options {
             protocols: if self.http2 { Protocols::Http2 } else { Protocols::Http1 },
-            access,
+            access: self.trust.into(),
             timeout: Some(self.timeout),
             connect_timeout: Some(CONNECT_TIMEOUT),
             ..rudy_request::Options::default()

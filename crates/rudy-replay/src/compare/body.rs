@@ -29,7 +29,7 @@ pub(super) fn compare(old: &Response, new: &Response) -> Vec<Difference> {
         let subject = format!("compression of {}", old.media_type());
         differences.push(Difference::new(Kind::Compression, subject).between(&codings[0], &codings[1]));
     }
-    let kind = if old.status >= 400 { Kind::ErrorPage } else { Kind::Body };
+    let kind = if old.has_own_page() { Kind::ErrorPage } else { Kind::Body };
     let subject = match kind {
         Kind::ErrorPage => format!("body of {} responses", old.status),
         _ => format!("body of {}", old.media_type()),

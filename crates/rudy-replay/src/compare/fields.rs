@@ -38,7 +38,7 @@ const BY_RESOURCE: [&str; 5] =
 const SETS: [&str; 5] =
     ["allow", "vary", "cache-control", "access-control-allow-methods", "access-control-allow-headers"];
 
-/// Fields that describe the page of an error.
+/// Fields that describe the page of a redirect or an error.
 const OF_PAGES: [&str; 5] = ["content-type", "etag", "last-modified", "accept-ranges", "content-language"];
 
 /// Maximum difference of two lifetimes: a second can pass while a response is made.
@@ -50,15 +50,15 @@ impl Comparison {
             old.fields.keys().chain(new.fields.keys()).map(HeaderName::as_str).collect();
         names.sort_unstable();
         names.dedup();
-        let is_compared = |name: &&str| !NOT_COMPARED.contains(name) && !self.is_ignored(name, old.status);
+        let is_compared = |name: &&str| !NOT_COMPARED.contains(name) && !self.is_ignored(name, old);
         let mut differences: Vec<_> =
             names.into_iter().filter(is_compared).filter_map(|name| self.field(name, old, new)).collect();
         differences.extend(length_of_head(method, old, new));
         differences
     }
 
-    fn is_ignored(&self, name: &str, status: u16) -> bool {
-        let is_of_page = self.ignores_error_pages && status >= 400 && OF_PAGES.contains(&name);
+    fn is_ignored(&self, name: &str, old: &Response) -> bool {
+        let is_of_page = self.ignores_error_pages && old.has_own_page() && OF_PAGES.contains(&name);
         is_of_page || self.ignored.iter().any(|ignored| ignored == name)
     }
 
@@ -69,7 +69,7 @@ impl Comparison {
             return None;
         }
         let (a, b) = (self.values.masked(&a), self.values.masked(&b));
-        let kind = if old.status >= 400 && OF_PAGES.contains(&name) { Kind::ErrorPage } else { Kind::Field };
+        let kind = if old.has_own_page() && OF_PAGES.contains(&name) { Kind::ErrorPage } else { Kind::Field };
         let difference = Difference::new(kind, format!("field {name}"));
         Some(match (BY_RESOURCE.contains(&name), a.as_str(), b.as_str()) {
             (true, "absent", _) => difference.between("absent", "present").with_detail(b),
@@ -122,6 +122,6 @@ fn length_of_head(method: &Method, old: &Response, new: &Response) -> Option<Dif
         return None;
     }
     let (a, b) = (old.field("content-length")?, new.field("content-length")?);
-    let kind = if old.status >= 400 { Kind::ErrorPage } else { Kind::Field };
+    let kind = if old.has_own_page() { Kind::ErrorPage } else { Kind::Field };
     (a != b).then(|| Difference::new(kind, "content-length of HEAD").with_detail(format!("{a} → {b}")))
 }

@@ -36,7 +36,7 @@ pub enum Kind {
     Conditional,
     /// The response to a request for a range.
     Range,
-    /// The body or the type of an error response.
+    /// The body or the type of a redirect or an error, which the server usually makes itself.
     ErrorPage,
 }
 
@@ -79,7 +79,7 @@ pub struct Comparison {
     pub new: Side,
     /// Names of fields that are not compared, in lower case.
     pub ignored: Vec<String>,
-    /// Whether the pages of errors are not compared.
+    /// Whether the pages of redirects and errors are not compared.
     pub ignores_error_pages: bool,
     /// Whether values of queries and cookies are shown.
     pub values: Values,
@@ -100,8 +100,7 @@ impl Comparison {
         if old.status != new.status {
             return differences;
         }
-        let is_error = old.status >= 400;
-        if !(is_error && self.ignores_error_pages) {
+        if !(old.has_own_page() && self.ignores_error_pages) {
             differences.extend(body::compare(old, new));
         }
         differences.extend(cookies::compare(old, new));
