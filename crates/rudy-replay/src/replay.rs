@@ -97,7 +97,7 @@ impl<'a> Replay<'a> {
     }
 
     fn skip(&mut self) -> Option<Outcome> {
-        self.report.skip("no valid request");
+        self.report.skip("no valid request", 1);
         None
     }
 

@@ -75,7 +75,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", default_value = "100", help_heading = "Requests")]
     samples: usize,
     /// Host to send instead of that of the log or the URL
-    #[arg(long, value_name = "NAME", help_heading = "Requests")]
+    #[arg(long, value_name = "NAME", value_parser = host, help_heading = "Requests")]
     host: Option<String>,
     /// Use HTTP/2, also with http [default: HTTP/1.1]
     #[arg(long, help_heading = "Requests")]
@@ -185,4 +185,9 @@ fn rate(text: &str) -> Result<f64, String> {
         Rate::Constant(rate) if rate > 0.0 => Ok(rate),
         _ => Err("expected a number above 0, such as 10 or 0.5".to_owned()),
     }
+}
+
+fn host(text: &str) -> Result<String, String> {
+    let is_host = text.parse::<http::uri::Authority>().is_ok() && !text.contains('@');
+    if is_host { Ok(text.to_owned()) } else { Err("expected a host, such as example.org".to_owned()) }
 }

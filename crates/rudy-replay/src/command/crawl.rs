@@ -25,7 +25,7 @@ pub(super) fn crawl(
     let mut number = 0;
     while let Some(url) = waiting.pop_front() {
         if number >= limit {
-            replay.report().skip("over the limit");
+            replay.report().skip("over the limit", 1);
             continue;
         }
         number += 1;
@@ -34,7 +34,7 @@ pub(super) fn crawl(
         if let Some(Ok(response)) = replay.send(&request)? {
             for link in found(&response) {
                 let Ok(next) = url.join(&link) else { continue };
-                let is_own = next.host() == url.host() && is_target(next.target());
+                let is_own = next.authority() == url.authority() && is_target(next.target());
                 if is_own && seen.len() < LINKS_MAX && seen.insert(next.target().to_owned()) {
                     waiting.push_back(next);
                 }

@@ -83,21 +83,20 @@ fn run(options: &CommandOptions) -> Result<Exit, CommandError> {
 }
 
 /// The requests to send, in their order. Counts the others.
-fn selected(options: &CommandOptions, source: read::Requests, report: &mut Report) -> Vec<Request> {
+fn selected(options: &CommandOptions, source: read::Entries, report: &mut Report) -> Vec<Request> {
     let mut seen = HashSet::new();
     let mut selected = Vec::new();
-    for _ in 0..source.no_requests {
-        report.skip("no request");
-    }
+    report.skip("no request", source.other_lines);
+    report.skip("over the limit", source.over_limit);
     for request in source.requests {
         if !options.replay.methods.contains(&request.method) {
-            report.skip(request.method.as_str());
+            report.skip(request.method.as_str(), 1);
         } else if options.is_unique
             && !seen.insert((request.method.clone(), request.host.clone(), request.target.clone()))
         {
-            report.skip("repeated");
+            report.skip("repeated", 1);
         } else if selected.len() >= options.limit {
-            report.skip("over the limit");
+            report.skip("over the limit", 1);
         } else {
             selected.push(request);
         }

@@ -17,17 +17,19 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// A source that was read.
 pub(super) enum Opened {
     /// All of its requests.
-    Requests(Requests),
+    Requests(Entries),
     /// A page with links.
     Crawl(Url),
 }
 
 /// The requests of a source.
 #[derive(Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct Entries {
     pub(super) requests: Vec<Request>,
     /// Number of lines without a request.
-    pub(super) no_requests: u64,
+    pub(super) other_lines: u64,
+    /// Number of requests over the maximum.
+    pub(super) over_limit: u64,
 }
 
 /// Returns the name of the source, and its requests.
@@ -49,7 +51,7 @@ pub(super) fn open(source: &Source) -> Result<(String, Opened), CommandError> {
 fn list(
     path: &Path,
     parse: impl Fn(&str) -> Result<Vec<Request>, SourceError>,
-) -> Result<Requests, CommandError> {
+) -> Result<Entries, CommandError> {
     let mut text = String::new();
     let file = input(path)?;
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| cannot_read(path, &error))?;
@@ -58,28 +60,28 @@ fn list(
         return Err(CommandError::Environment(message));
     }
     let requests = parse(&text).map_err(|error| invalid(path, &error))?;
-    Ok(Requests { requests, no_requests: 0 })
+    Ok(Entries { requests, ..Entries::default() })
 }
 
 /// All lines are read before the first request is sent, so that an error in the last one does not end a long replay.
-fn log(path: &Path, format: &Format) -> Result<Requests, CommandError> {
+fn log(path: &Path, format: &Format) -> Result<Entries, CommandError> {
     let mut file = input(path)?;
     let mut log = Log::new(format.clone());
-    let mut found = Requests::default();
+    let mut found = Entries::default();
     let mut line = Vec::new();
-    while found.requests.len() < REQUESTS_MAX {
+    loop {
         line.clear();
         let limit = LINE_BYTES_MAX as u64 + 2;
         let read = (&mut file).take(limit).read_until(b'\n', &mut line);
         if read.map_err(|error| cannot_read(path, &error))? == 0 {
-            break;
+            return Ok(found);
         }
         match log.line(line.strip_suffix(b"\n").unwrap_or(&line)).map_err(|error| invalid(path, &error))? {
+            Line::Request(_) if found.requests.len() >= REQUESTS_MAX => found.over_limit += 1,
             Line::Request(request) => found.requests.push(*request),
-            Line::NoRequest => found.no_requests += 1,
+            Line::NoRequest => found.other_lines += 1,
         }
     }
-    Ok(found)
 }
 
 /// Opens a file; `-` is standard input.

@@ -57,9 +57,11 @@ pub struct Group {
 }
 
 impl Report {
-    /// Counts a request that is not sent.
-    pub(crate) fn skip(&mut self, reason: impl Into<String>) {
-        *self.skipped.entry(reason.into()).or_default() += 1;
+    /// Counts requests that are not sent.
+    pub(crate) fn skip(&mut self, reason: impl Into<String>, count: u64) {
+        if count > 0 {
+            *self.skipped.entry(reason.into()).or_default() += count;
+        }
     }
 
     /// Adds a difference of the request at a line.

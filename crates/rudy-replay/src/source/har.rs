@@ -5,7 +5,7 @@ use http::Method;
 use rudy_request::Url;
 use serde::Deserialize;
 
-use super::{REQUESTS_MAX, SourceError};
+use super::{SourceError, push};
 use crate::{Place, Request};
 
 #[derive(Debug, Deserialize)]
@@ -72,7 +72,7 @@ pub fn har(text: &str) -> Result<Vec<Request>, SourceError> {
     let archive: Archive = serde_json::from_str(text).map_err(problem)?;
     let mut first = None;
     let mut requests = Vec::new();
-    for (entry, number) in archive.log.entries.iter().zip(1..).take(REQUESTS_MAX) {
+    for (entry, number) in archive.log.entries.iter().zip(1..) {
         let place = Place(number);
         let request = &entry.request;
         if !["http://", "https://"].iter().any(|scheme| request.url.starts_with(scheme)) {
@@ -80,7 +80,7 @@ pub fn har(text: &str) -> Result<Vec<Request>, SourceError> {
         }
         let url: Url = request.url.parse().map_err(|error| SourceError::at(place, format!("{error}")))?;
         if *first.get_or_insert_with(|| url.authority()) == url.authority() {
-            requests.push(converted(request, &url, place)?);
+            push(&mut requests, converted(request, &url, place)?)?;
         }
     }
     Ok(requests)

@@ -2,7 +2,7 @@
 
 use rudy_request::Url;
 
-use super::{LINE_BYTES_MAX, REQUESTS_MAX, SourceError};
+use super::{LINE_BYTES_MAX, SourceError, push};
 use crate::request::is_target;
 use crate::{Place, Request};
 
@@ -14,7 +14,11 @@ use crate::{Place, Request};
 pub fn urls(text: &str) -> Result<Vec<Request>, SourceError> {
     let lines = text.lines().map(str::trim).zip(1..);
     let lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    lines.take(REQUESTS_MAX).map(|(line, number)| request(line, Place(number))).collect()
+    let mut requests = Vec::new();
+    for (line, number) in lines {
+        push(&mut requests, request(line, Place(number))?)?;
+    }
+    Ok(requests)
 }
 
 fn request(line: &str, place: Place) -> Result<Request, SourceError> {
@@ -35,6 +39,7 @@ fn request(line: &str, place: Place) -> Result<Request, SourceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::REQUESTS_MAX;
 
     #[test]
     fn a_line_is_a_url_or_a_path() {
@@ -42,6 +47,8 @@ mod tests {
         let list: Vec<_> =
             list.iter().map(|request| (request.place.0, &*request.target, request.host.as_deref())).collect();
         assert_eq!(list, [(3, "/a?b", None), (4, "/c", Some("example.org"))]);
+        let many = "/a\n".repeat(REQUESTS_MAX + 1);
+        assert_eq!(urls(&many).unwrap_err().place, Some(Place(REQUESTS_MAX as u64 + 1)));
         for (text, place) in [("/a\n/ä", 2), ("ftp://a/", 1), ("/a\n\n/b c", 3)] {
             assert_eq!(urls(text).unwrap_err().place, Some(Place(place)), "{text}");
         }
