@@ -37,7 +37,7 @@ pub(crate) fn command(options: &Options, request: &Request, field: Option<(&str,
     for url in [&options.old, &options.new] {
         let origin = url.to_string();
         let origin = origin.strip_suffix('/').unwrap_or(&origin);
-        words.push(quoted(&format!("{origin}{}", values.masked(&request.target))));
+        words.push(quoted(&format!("{origin}{}", values.target(&request.target))));
     }
     words.join(" ")
 }

@@ -20,20 +20,33 @@ pub enum Values {
 }
 
 impl Values {
-    /// The text with the values of all queries masked.
+    /// The text with the values of all queries masked, and those in fragments, which may have tokens.
     pub(crate) fn masked(self, text: &str) -> String {
         if self == Self::Shown {
             return text.to_owned();
         }
-        let mut parts = text.split('?');
-        let mut masked = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            let end = part.find(|c: char| c.is_whitespace() || "\"'<>#,;".contains(c)).unwrap_or(part.len());
-            masked.push('?');
-            masked.push_str(&query(&part[..end]));
+        let mut masked = String::new();
+        for (index, part) in text.split_inclusive(['?', '#']).enumerate() {
+            let (part, separator) = match part.strip_suffix(['?', '#']) {
+                Some(start) => (start, &part[start.len()..]),
+                None => (part, ""),
+            };
+            let end = part.find(|c: char| c.is_whitespace() || "\"<>".contains(c)).unwrap_or(part.len());
+            let is_query = masked.ends_with('?');
+            let start = &part[..end];
+            masked.push_str(&if index == 0 { start.to_owned() } else { query(start, is_query) });
             masked.push_str(&part[end..]);
+            masked.push_str(separator);
         }
         masked
+    }
+
+    /// The target of a request. All that follows the first `?` is its query.
+    pub(crate) fn target(self, target: &str) -> String {
+        match target.split_once('?') {
+            Some((path, text)) if self == Self::Masked => format!("{path}?{}", query(text, true)),
+            _ => target.to_owned(),
+        }
     }
 
     /// The value of a header field of a request.
@@ -48,10 +61,11 @@ impl Values {
     }
 }
 
-fn query(query: &str) -> String {
+/// A query or a fragment. A query without names is a value, a fragment is a place in a page.
+fn query(query: &str, is_query: bool) -> String {
     let pair = |pair: &str| match pair.split_once('=') {
         Some((name, _)) => format!("{name}={MASK}"),
-        None if pair.is_empty() => String::new(),
+        None if pair.is_empty() || !is_query => pair.to_owned(),
         None => MASK.to_owned(),
     };
     query.split('&').map(pair).collect::<Vec<_>>().join("&")
@@ -76,12 +90,16 @@ mod tests {
             ("/a?b=c&d=e#f", "/a?b=***&d=***#f"),
             ("/a?token", "/a?***"),
             ("</a?b=c>; rel=x, </d?e=f>", "</a?b=***>; rel=x, </d?e=***>"),
+            ("/a?b=c,d;e'f g", "/a?b=*** g"),
             ("/a?b=c?d=e", "/a?b=***?d=***"),
             ("?", "?"),
+            ("/a#b", "/a#b"),
+            ("/a#token=b&c", "/a#token=***&c"),
         ] {
             assert_eq!(Values::Masked.masked(text), masked);
             assert_eq!(Values::Shown.masked(text), text);
         }
+        assert_eq!(Values::Masked.target("/a?b=<c d\"e&f"), "/a?b=***&***");
         assert_eq!(Values::Masked.field("x-api-key", "a"), "***");
         assert_eq!(Values::Masked.field("referer", "http://a/?b=c"), "http://a/?b=***");
     }

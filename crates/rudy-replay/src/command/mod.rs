@@ -53,7 +53,7 @@ pub fn replay(options: &CommandOptions) -> Exit {
 }
 
 fn run(options: &CommandOptions) -> Result<Exit, CommandError> {
-    let (name, source) = read::open(&options.source)?;
+    let (name, source) = read::open(&options.source, options.replay.values)?;
     let waiter = Waiter::catch()
         .map_err(|error| CommandError::Environment(format!("cannot catch Ctrl-C: {error}")))?;
     let mut replay = Replay::new(&options.replay, &name, &waiter);

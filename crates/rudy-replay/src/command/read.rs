@@ -8,8 +8,8 @@ use rudy_command::CommandError;
 use rudy_request::Url;
 
 use super::Source;
-use crate::Request;
 use crate::source::{Format, LINE_BYTES_MAX, Line, Log, REQUESTS_MAX, SourceError, har, urls};
+use crate::{Request, Values};
 
 /// Maximum size of a list of URLs or an archive, which are in memory.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -33,9 +33,9 @@ pub(super) struct Entries {
 }
 
 /// Returns the name of the source, and its requests.
-pub(super) fn open(source: &Source) -> Result<(String, Opened), CommandError> {
+pub(super) fn open(source: &Source, values: Values) -> Result<(String, Opened), CommandError> {
     let (path, requests) = match source {
-        Source::Crawl(url) => return Ok((url.to_string(), Opened::Crawl(url.clone()))),
+        Source::Crawl(url) => return Ok((values.masked(&url.to_string()), Opened::Crawl(url.clone()))),
         Source::Log(path, format) => (path, log(path, format)?),
         Source::Urls(path) => (path, list(path, urls)?),
         Source::Har(path) => (path, list(path, har)?),
