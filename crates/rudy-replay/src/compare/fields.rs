@@ -3,7 +3,7 @@
 use http::{HeaderName, Method};
 use rudy_message::semantics::date::HttpDate;
 
-use super::{Comparison, Difference, Kind};
+use super::{Comparison, Difference, Kind, Side};
 use crate::Response;
 
 /// Fields that differ between any two servers or any two responses, and those that other parts compare.
@@ -63,8 +63,14 @@ impl Comparison {
     }
 
     fn field(&self, name: &str, old: &Response, new: &Response) -> Option<Difference> {
-        let of = |response: &Response| value(name, response).unwrap_or_else(|| "absent".to_owned());
-        let (a, b) = (of(old), of(new));
+        let of = |response: &Response, side: &Side| match value(name, response) {
+            // HTTP/3 at the port of the server itself.
+            Some(value) if name == "alt-svc" => {
+                value.replace(&format!("\":{}\"", side.url.port()), "\":PORT\"")
+            }
+            value => value.unwrap_or_else(|| "absent".to_owned()),
+        };
+        let (a, b) = (of(old, &self.old), of(new, &self.new));
         if a == b || (name == "expires" && is_same_lifetime(old, new)) {
             return None;
         }

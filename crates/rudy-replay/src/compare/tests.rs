@@ -54,6 +54,7 @@ fn what_differs_in_every_response_is_no_difference() {
         ("cache-control: public, max-age=1", "cache-control: max-age=1, public"),
         ("set-cookie: a=1; Path=/; HttpOnly", "set-cookie: a=2; httponly; path=/"),
         ("set-cookie: a=1; Expires=Mon", "set-cookie: a=1; Expires=Tue"),
+        ("alt-svc: h3=\":8001\"; ma=60", "alt-svc: h3=\":8002\"; ma=60"),
         ("x-ignored: a", ""),
         (
             "date: Mon, 30 Nov 2026 10:00:00 GMT|expires: Mon, 30 Nov 2026 11:00:00 GMT",
