@@ -134,24 +134,37 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-// The flags for the server of a request. No documentation, which would become that of the command.
+// The flags for the certificates of servers. No documentation, which would become that of the command.
 #[derive(Debug, Args)]
-pub(crate) struct ServerFlags {
+pub(crate) struct TrustFlags {
     /// Skip certificate verification
     #[arg(short = 'k', long, conflicts_with = "cacert", help_heading = "Connections")]
     insecure: bool,
     /// CA certificates to trust instead of the system's, in PEM format
     #[arg(long, value_name = "FILE", help_heading = "Connections")]
     cacert: Option<PathBuf>,
+}
+
+// The flags for the server of a request.
+#[derive(Debug, Args)]
+pub(crate) struct ServerFlags {
+    #[command(flatten)]
+    trust: TrustFlags,
     /// Connect to this Unix socket instead of the host in the URL
     #[arg(long, value_name = "PATH", help_heading = "Connections")]
     unix_socket: Option<PathBuf>,
 }
 
-impl From<ServerFlags> for Access {
-    fn from(ServerFlags { insecure, cacert, unix_socket }: ServerFlags) -> Self {
+impl From<TrustFlags> for Access {
+    fn from(TrustFlags { insecure, cacert }: TrustFlags) -> Self {
         let trust = if insecure { Trust::All } else { cacert.map_or(Trust::Platform, Trust::File) };
-        Self { trust, unix_socket, ..Self::default() }
+        Self { trust, ..Self::default() }
+    }
+}
+
+impl From<ServerFlags> for Access {
+    fn from(ServerFlags { trust, unix_socket }: ServerFlags) -> Self {
+        Self { unix_socket, ..trust.into() }
     }
 }
 

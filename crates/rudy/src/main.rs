@@ -18,6 +18,7 @@ mod metrics;
 mod mirror;
 mod precompress;
 mod reload;
+mod replay;
 mod running;
 mod status;
 mod tail;
@@ -76,6 +77,7 @@ enum Command {
     Mirror(mirror::Mirror),
     Check(check::Check),
     Import(import::Import),
+    Replay(Box<replay::Replay>),
     Precompress(precompress::Precompress),
     Reload(reload::Reload),
     HashPassword(hash_password::HashPassword),
@@ -259,6 +261,7 @@ fn main() -> ExitCode {
         Command::Mirror(mirror) => init::fork_if_first().unwrap_or_else(|| mirror.run().into()),
         Command::Check(check) => check.run().into(),
         Command::Import(import) => import.run().into(),
+        Command::Replay(replay) => replay.run().into(),
         Command::HashPassword(hash_password) => hash_password.run().into(),
         Command::Schema => run::schema().into(),
         Command::Completions(completions) => completions.run().into(),

@@ -19,6 +19,7 @@ mod nginx;
 #[cfg(feature = "server")]
 mod proxy_header;
 mod qpack;
+mod replay;
 #[cfg(feature = "server")]
 mod router;
 mod semantics;
@@ -56,6 +57,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("qpack", qpack::run),
     #[cfg(feature = "server")]
     ("router", router::run),
+    ("replay", replay::run),
     ("semantics", semantics::run),
     ("tls", tls::run),
 ];

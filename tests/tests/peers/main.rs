@@ -35,6 +35,7 @@ mod proxy;
 mod ranges;
 mod redbot;
 mod reload;
+mod replayed;
 mod scanners;
 mod slow;
 mod slowhttptest;

@@ -38,7 +38,7 @@ fn success(output: Output) -> String {
 
 /// All commands but `http_load`, whose flags have one dash.
 const COMMANDS: &str = "\
-serve, check, import, schema, mirror, precompress, reload, hash-password, certificates, certificates trust
+serve, check, import, replay, schema, mirror, precompress, reload, hash-password, certificates, certificates trust
 status, upstreams, metrics, upstreams drain, limits, cache, cache purge, completions, manual, tail, get
 bench, bench merge, flood, tls, lab, lab run, lab report, lab messages, top, conns";
 

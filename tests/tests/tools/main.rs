@@ -7,5 +7,6 @@ mod get;
 mod import;
 mod interrupt;
 mod manual;
+mod replay;
 mod tail;
 mod trust;

@@ -38,6 +38,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-request", 2),
     ("rudy-acme", 3),
     ("rudy-load", 3),
+    ("rudy-replay", 3),
     ("rudy-poll", 3),
     ("rudy-system", 3),
     ("rudy-lab", 4),
