@@ -168,6 +168,19 @@ fn a_connection_is_not_idle_while_a_response_takes_time() {
     connection.wait("the connection ends", |connection| connection.has_ended().then_some(()));
 }
 
+/// RFC 9000 §3.5: the server resets a stream that the client stops, also if only QUIC has something left to send.
+#[test]
+fn a_connection_with_a_stopped_response_ends_when_it_is_idle() {
+    let route = format!("{{ path = '/*', respond = '{}' }}", "x".repeat(5_000));
+    let server = server("idle_timeout = '1s', first_request_timeout = '1s'", &route);
+    let mut connection = Http3Client::new().window(1_000).open(server.address());
+    connection.stop_reading();
+    let stream = connection.get("/");
+    active(&server, 0);
+    connection.stop(stream, ErrorCode::REQUEST_CANCELLED.0);
+    connection.wait("the connection ends", |connection| connection.has_ended().then_some(()));
+}
+
 #[test]
 fn a_body_over_the_limit_is_413_and_a_slow_one_408() {
     let route = "{ path = '/*', fastcgi = { command = ['/bin/cat'] } }";

@@ -38,6 +38,8 @@ impl Http3 {
             StreamEvent::Stopped { id, error_code } => {
                 let (stream, now) = (number(id), poll_cx.now);
                 protocol.drop_output(stream);
+                // RFC 9000 §3.5. The state machine may have nothing more to do with the stream, of which QUIC has not sent the end.
+                streams::reset(&mut connection.io.machine, stream, ErrorCode::REQUEST_CANCELLED.0);
                 let limits = connection.info.limits.clone();
                 let code = ErrorCode(error_code.into_inner());
                 let event = self.machine().receive_stop(stream, code, now, &limits.http)?;
