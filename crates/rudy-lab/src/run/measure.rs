@@ -112,6 +112,8 @@ impl Bench<'_> {
         let mut generator_times = ThreadTimes::default();
         let mut sampler =
             Sampler::new([&companion_pids[..], &[generator_pid]].concat(), memory, &workload.kind);
+        // The workload may end before the next one.
+        sampler.poll();
         let mut stalling = Stalling::new(workload.stall, companion_pids.clone());
         let is_ours = program.is_some();
         let mut measurement = self.wait(generator, workload, program, companions, |has_started| {
