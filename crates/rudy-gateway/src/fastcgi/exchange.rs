@@ -13,7 +13,7 @@ use rudy_runtime::is_planted;
 
 use super::connection::Connection;
 use super::failure::{AppCause, Cause, Failure};
-use super::framing::{AppProtocol, TooLarge, Variables};
+use super::framing::{AppProtocol, Unframed, Variables};
 use super::params::Params;
 use super::stderr::Stderr;
 
@@ -80,7 +80,10 @@ fn encode_head(
     if !protocol.keeps_connections() {
         connection.begin_stream();
     }
-    params.encode(variables).map_err(|TooLarge(bytes)| AppCause::VariablesTooLarge(bytes))?;
+    params.encode(variables).map_err(|why| match why {
+        Unframed::TooLarge(bytes) => AppCause::VariablesTooLarge(bytes),
+        Unframed::Zero => AppCause::ZeroInVariable,
+    })?;
     Ok(coding)
 }
 

@@ -41,6 +41,9 @@ pub enum AppCause {
         "the request has {0} bytes of variables, of which header fields are most; uwsgi has room for 65,535"
     )]
     VariablesTooLarge(usize),
+    /// A variable of the request has a zero byte, with which SCGI would end it.
+    #[error("a variable of the request has a zero byte, which SCGI cannot pass on")]
+    ZeroInVariable,
     /// The app rejected the request.
     #[error("the app rejected the request: {0:?}")]
     Rejected(ProtocolStatus),
@@ -106,6 +109,10 @@ impl ProtocolCause for AppCause {
                     "The header fields are too large for this application.",
                     "too large header fields",
                 );
+            }
+            Self::ZeroInVariable => {
+                let explanation = "The request has a zero byte, which this application cannot receive.";
+                return (StatusCode::BAD_REQUEST, explanation, "a zero byte for an app behind SCGI");
             }
             Self::Rejected(ProtocolStatus::Overloaded) => {
                 return (StatusCode::SERVICE_UNAVAILABLE, error::OVERLOADED, "the app rejects requests");

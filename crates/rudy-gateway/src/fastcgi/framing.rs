@@ -23,9 +23,14 @@ impl AppProtocol {
     }
 }
 
-/// The variables of a request to an app behind uwsgi do not fit: this many bytes of at most 65,535.
+/// Why variables cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooLarge(pub(super) usize);
+pub(super) enum Unframed {
+    /// They have this many bytes, and uwsgi has room for 65,535.
+    TooLarge(usize),
+    /// One has a zero, with which SCGI would end it: the rest would be other variables.
+    Zero,
+}
 
 /// Encodes the variables of a request.
 pub(super) enum Variables<'a> {
@@ -44,12 +49,12 @@ impl<'a> Variables<'a> {
     pub(super) fn of_uwsgi(out: &'a mut BytesMut) -> Self {
         // The plugin of uWSGI (0 is that of Python), the size of the variables, and a second number for the plugin.
         out.put_bytes(0, UWSGI_HEADER);
-        Self::Flat(Flat { out, has_lengths: true })
+        Self::Flat(Flat { out, has_lengths: true, has_zero: false })
     }
 
     /// Begins those of a request to an SCGI app. They begin with the length of the body, which must be known.
     pub(super) fn of_scgi(out: &'a mut BytesMut, body_bytes: u64) -> Self {
-        let mut flat = Flat { out, has_lengths: false };
+        let mut flat = Flat { out, has_lengths: false, has_zero: false };
         flat.push(&[b"CONTENT_LENGTH"], &[itoa::Buffer::new().format(body_bytes).as_bytes()]);
         flat.push(&[b"SCGI"], &[b"1"]);
         Self::Flat(flat)
@@ -99,7 +104,7 @@ impl<'a> Variables<'a> {
     }
 
     /// Ends the variables.
-    pub(super) fn finish(self) -> Result<(), TooLarge> {
+    pub(super) fn finish(self) -> Result<(), Unframed> {
         match self {
             Self::Records(params) => {
                 params.finish();
@@ -116,6 +121,7 @@ const UWSGI_HEADER: usize = 4;
 pub(super) struct Flat<'a> {
     out: &'a mut BytesMut,
     has_lengths: bool,
+    has_zero: bool,
 }
 
 impl Flat<'_> {
@@ -130,6 +136,7 @@ impl Flat<'_> {
             }
             at = if is_value { at } else { self.out.len() };
             for part in parts {
+                self.has_zero |= part.contains(&0);
                 self.out.put_slice(part);
             }
             if !self.has_lengths {
@@ -139,12 +146,15 @@ impl Flat<'_> {
         at
     }
 
-    fn finish(self) -> Result<(), TooLarge> {
+    fn finish(self) -> Result<(), Unframed> {
         if self.has_lengths {
             let size = self.out.len() - UWSGI_HEADER;
-            let short = u16::try_from(size).map_err(|_| TooLarge(size))?;
+            let short = u16::try_from(size).map_err(|_| Unframed::TooLarge(size))?;
             self.out[1..3].copy_from_slice(&short.to_le_bytes());
             return Ok(());
+        }
+        if self.has_zero {
+            return Err(Unframed::Zero);
         }
         // A netstring: the length, a colon, the variables and a comma.
         let variables = self.out.split();
@@ -162,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    fn push(mut variables: Variables<'_>) -> Result<(), TooLarge> {
+    fn push(mut variables: Variables<'_>) -> Result<(), Unframed> {
         let mut constant = BytesMut::new();
         encode_pair(b"A", b"b", &mut constant);
         variables.push_encoded(&constant);
@@ -183,9 +193,11 @@ mod tests {
 
     #[test]
     fn uwsgi_has_room_for_64_kib_of_variables() {
-        for (length, expected) in
-            [(65_527, Ok(())), (65_528, Err(TooLarge(65_536))), (70_000, Err(TooLarge(70_008)))]
-        {
+        for (length, expected) in [
+            (65_527, Ok(())),
+            (65_528, Err(Unframed::TooLarge(65_536))),
+            (70_000, Err(Unframed::TooLarge(70_008))),
+        ] {
             let mut out = BytesMut::new();
             let mut variables = Variables::of_uwsgi(&mut out);
             variables.push(b"NAME", &vec![b'x'; length]);
@@ -199,5 +211,17 @@ mod tests {
         push(Variables::of_scgi(&mut out, 27)).unwrap();
         let expected = b"59:CONTENT_LENGTH\x0027\0SCGI\x001\0A\0b\0EMPTY\0\0JOINED\0/c/d\0HTTP_X-Y\0z\0,";
         assert_eq!(out, expected[..]);
+    }
+
+    /// The rest of a value behind a zero would be variables that the client chooses, such as `REMOTE_USER`.
+    #[test]
+    fn a_zero_in_a_variable_is_an_error_in_scgi() {
+        for (start, end) in [(&b"/a\0REMOTE_USER"[..], &b"/b"[..]), (b"/a", b"\0"), (b"", b"")] {
+            let mut out = BytesMut::new();
+            let mut variables = Variables::of_scgi(&mut out, 0);
+            variables.push_joined(b"PATH_INFO", start, end);
+            let expected = if start.is_empty() { Ok(()) } else { Err(Unframed::Zero) };
+            assert_eq!(variables.finish(), expected);
+        }
     }
 }

@@ -15,7 +15,7 @@ use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::routing::without_port;
 use rudy_service::{Client, Request};
 
-use super::framing::{TooLarge, Variables};
+use super::framing::{Unframed, Variables};
 use super::script::Script;
 use super::tls::encode_tls;
 
@@ -82,7 +82,7 @@ pub(super) enum Purpose<'a> {
 
 impl Params<'_> {
     /// Encodes all variables.
-    pub(super) fn encode(&self, variables: Variables<'_>) -> Result<(), TooLarge> {
+    pub(super) fn encode(&self, variables: Variables<'_>) -> Result<(), Unframed> {
         let mut params = Encoder { params: variables, overrides: &self.constants.overrides };
         params.params.push_encoded(&self.constants.encoded);
         self.encode_request(&mut params);

@@ -91,9 +91,13 @@ impl Purges {
 
     /// Returns the keys that are not applied.
     pub(crate) fn pending_keys(&self) -> Vec<Purge> {
-        let pending = self.entries.iter().filter(|entry| entry.applied_at.is_none());
-        let keys = pending.filter(|entry| matches!(entry.purge.target, Target::Key(_)));
+        let keys = self.pending_entries().filter(|entry| matches!(entry.purge.target, Target::Key(_)));
         keys.map(|entry| entry.purge.clone()).collect()
+    }
+
+    /// Returns the purges that are not applied. They are usually the last, so all others are rarely looked at.
+    fn pending_entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().rev().filter(|entry| entry.applied_at.is_none()).take(self.pending)
     }
 
     /// The number of the newest purge that may concern an object. Zero if there is none.
@@ -179,11 +183,8 @@ impl Purges {
 
     /// When a sweep is due: at once for a prefix.
     pub(crate) fn sweep_at(&self, now: Instant) -> Option<Instant> {
-        let has_prefix = || {
-            let mut pending = self.entries.iter().filter(|entry| entry.applied_at.is_none());
-            pending.any(|entry| matches!(entry.purge.target, Target::Prefix(_)))
-        };
-        if self.pending > 0 && has_prefix() { Some(now) } else { self.tags.sweep_at() }
+        let has_prefix = self.pending_entries().any(|entry| matches!(entry.purge.target, Target::Prefix(_)));
+        if has_prefix { Some(now) } else { self.tags.sweep_at() }
     }
 
     /// Notes that a sweep has applied all purges before a number.
