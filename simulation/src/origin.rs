@@ -52,6 +52,11 @@ impl Origin {
                 }
                 _ => {}
             }
+            if self.ledger.as_ref().is_some_and(|ledger| ledger.is_down(&request)) {
+                // Others join the request meanwhile.
+                let time = Duration::from_millis(self.random.lock().u64(..2_500));
+                sleep(time).await;
+            }
             let response = match &self.ledger {
                 Some(ledger) if behaviour != Behaviour::Lies => ledger.respond(&request),
                 _ => response(&request, behaviour),

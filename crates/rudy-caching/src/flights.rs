@@ -11,9 +11,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use rudy_cache::{Key, Stored};
 use rudy_pipeline::request_state::Storing;
-use rudy_runtime::clock;
+use rudy_runtime::{clock, watch};
 use rudy_store::{FillSource, Object};
-use tokio::sync::watch;
 
 /// All flights of a store.
 #[derive(Debug, Default)]
@@ -98,7 +97,7 @@ impl Flights {
         if let Some((begun, flight)) = joined {
             return Place::Joined(flight.subscribe(), now.saturating_duration_since(*begun));
         }
-        let flight = Arc::new(watch::channel(Progress::Waiting).0);
+        let flight = Arc::new(Flight::new(Progress::Waiting));
         of_key.push((now, flight.clone()));
         Place::First(Registration { flight, registered: Some((self.clone(), key.clone())) })
     }
@@ -129,7 +128,7 @@ impl Flights {
 impl Registration {
     /// A flight that no request can join.
     pub(super) fn exclusive() -> Self {
-        Self { flight: Arc::new(watch::channel(Progress::Waiting).0), registered: None }
+        Self { flight: Arc::new(Flight::new(Progress::Waiting)), registered: None }
     }
 
     /// Lets no other request join.

@@ -12,9 +12,9 @@ use rudy_message::semantics::range;
 use rudy_pipeline::compression::StoredContent;
 use rudy_pipeline::request_state::HasResponseState;
 use rudy_pipeline::{Pieces, pages, ranges};
+use rudy_runtime::watch;
 use rudy_service::{Body, BodyError, BodyPiece, BodyStream, FileRange, Response};
 use rudy_store::{self as store, FillReader, Object, Piece};
-use tokio::sync::watch;
 
 use super::flights::{Incoming, Progress};
 use super::subject::public_vary;

@@ -7,10 +7,9 @@ use http::StatusCode;
 use rudy_cache::{CacheStatus, Content, Decision, Forward, HttpDate, Stored, is_error};
 use rudy_pipeline::pages;
 use rudy_pipeline::request_state::{HasRequestState, HasResponseState};
-use rudy_runtime::{blocking, clock, is_planted};
+use rudy_runtime::{blocking, clock, is_planted, watch};
 use rudy_service::Response;
 use rudy_store::{Access, Found, Object};
-use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 use super::fetch::Fetch;

@@ -13,6 +13,7 @@ mod planted;
 pub mod random;
 mod simulation;
 mod tasks;
+pub mod watch;
 
 #[cfg(planted)]
 pub use planted::{FAULTS, plant};

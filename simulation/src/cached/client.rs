@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Item;
-use super::ledger::{Answer, Head, Ledger};
+use super::ledger::{Answer, Head, Ledger, OUTAGE};
 use crate::client::{Client, PATIENCE};
 use crate::request::Route;
 use crate::tls::Socket;
@@ -167,7 +167,9 @@ impl CachedClient {
             counts.responses += 1;
             counts.errors += u64::from(head.status() >= 500);
         });
-        let has_succeeded = head.status() < 400 || (head.status() == 416 && request.range.is_some());
+        let has_succeeded = head.status() < 400
+            || (head.status() == 416 && request.range.is_some())
+            || (head.status() == 503 && head.field(OUTAGE).is_some());
         if !has_succeeded {
             self.fails(request, &format!("status {}", head.status()), begin, false);
         } else if request.method == "POST" {

@@ -16,6 +16,9 @@ use crate::trace::Trace;
 /// Seconds are whole for a cache, so an age may be one less than it is. Half a second more is for what is in flight.
 const INACCURACY: Duration = Duration::from_millis(1500);
 
+/// The field of the errors of an origin.
+pub(super) const OUTAGE: &str = "x-outage";
+
 /// All that is known of the items.
 pub(crate) struct Ledger {
     judge: Arc<Judge>,
@@ -123,9 +126,21 @@ impl Ledger {
         self.start.elapsed()
     }
 
+    /// Whether the origin responds to a request with an error now.
+    pub(crate) fn is_down(&self, request: &Received) -> bool {
+        Item(request.resource.number).is_down(self.now()) && !request.head.starts_with("post")
+    }
+
     /// Returns the response of the origin to a request.
     pub(crate) fn respond(&self, request: &Received) -> Vec<u8> {
         let (item, at) = (Item(request.resource.number), self.now());
+        if self.is_down(request) {
+            return format!(
+                "HTTP/1.1 503 Service Unavailable\r\nX-Request: {}\r\n{OUTAGE}: yes\r\nContent-Length: 0\r\n\r\n",
+                request.id
+            )
+            .into_bytes();
+        }
         let version = item.version(at);
         let number = {
             let mut state = self.state.lock();

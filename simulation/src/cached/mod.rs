@@ -62,6 +62,12 @@ impl Item {
         at.as_secs() / period_s.unwrap_or(1)
     }
 
+    /// Whether the origin responds to requests with errors at this time: of items that may be sent in their place, every third four
+    /// seconds.
+    pub(super) fn is_down(self, at: Duration) -> bool {
+        self.rules().stale_if_error > 0 && at.as_secs() / 4 % 3 == 2
+    }
+
     /// Returns the length of a version. Versions differ in it, so that none can be mistaken for another one.
     pub(super) fn length(self, version: u64) -> usize {
         let lengths = [200, 0, 3_000, 20_000, 70_000, 90_000, 150_000];

@@ -16,7 +16,7 @@ mod tests;
 use std::fmt;
 use std::net::SocketAddr;
 
-use tokio::sync::watch;
+use rudy_runtime::watch;
 
 use self::alternatives::Alternatives;
 pub use self::answer::{list as list_addresses, unresolved_line};

@@ -196,7 +196,7 @@ fn requests_do_not_wait_for_a_lookup_that_hangs() {
             assert_eq!(error, "the name is being looked up");
         }
         end.send(all_at(&[1])).unwrap();
-        name.state.subscribe().wait_for(|state| state.ended == 1).await.unwrap();
+        drop(name.state.subscribe().wait_for(|state| state.ended == 1).await.unwrap());
         assert_eq!(name.race(LONG, connect).await.unwrap(), 1);
         // Otherwise the runtime would wait for the thread.
         drop(end);

@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rudy_runtime::{is_planted, lose};
+use rudy_runtime::{is_planted, lose, watch};
 use rudy_service::{Peer, Service};
 use rudy_socket::close::close_listener;
 use rustix::io::Errno;
 use socket2::{SockFilter, SockRef};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::admission::LimitReached;

@@ -9,10 +9,9 @@ use std::task::{Context, Poll, ready};
 
 use rudy_quic::quinn_proto::{self, EndpointConfig, Incoming, ServerConfig};
 use rudy_quic::{Ids, Keys, Place, Received, ServerCrypto, TokenTime, Transport};
-use rudy_runtime::{clock, is_planted, lose, random};
+use rudy_runtime::{clock, is_planted, lose, random, watch};
 use rudy_service::{Limits, LocalAddress, Peer, Service};
 use rudy_tls::ClientHello;
-use tokio::sync::watch;
 
 use super::ServiceSource;
 use super::admission::LimitReached;
@@ -79,7 +78,7 @@ impl<S: ServiceSource> QuicAcceptor<S> {
         let mut received = Received::default();
         let (endpoint, mut is_dropped) = (self.endpoint.clone(), false);
         loop {
-            let is_closing = *closing.borrow_and_update() || is_dropped;
+            let is_closing = *closing.borrow() || is_dropped;
             let poll = |cx: &mut Context<'_>| {
                 if is_closing && endpoint.is_unused() {
                     return Poll::Ready(true);

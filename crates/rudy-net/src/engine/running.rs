@@ -8,12 +8,11 @@ use std::{io, mem};
 
 use parking_lot::Mutex;
 use rudy_quic::{Keys, Place};
-use rudy_runtime::{clock, is_planted, spawn_on};
+use rudy_runtime::{clock, is_planted, spawn_on, watch};
 use rudy_service::listen_address::{Address, Endpoint, Http3Offer};
 use rudy_socket::file::SocketFile;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::accept::Acceptor;

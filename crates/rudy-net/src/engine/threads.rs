@@ -12,9 +12,10 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::{iter, thread};
 
 use parking_lot::Mutex;
+use rudy_runtime::watch;
 use rudy_service::{Peer, WorkerThread};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::accept::RETRY_PAUSE;
@@ -57,7 +58,7 @@ pub(super) struct Threads {
     /// The queue of a thread pool; `None` if each connection starts its own thread.
     pool: Option<Sender<QueuedConnection>>,
     /// Becomes true to abort the connections. Each connection with a thread holds a receiver.
-    abort: watch::Sender<bool>,
+    abort: Arc<watch::Sender<bool>>,
 }
 
 /// A connection on its way to a thread.
@@ -110,7 +111,7 @@ impl Threads {
     }
 
     fn new(permits: usize, pool: Option<Sender<QueuedConnection>>) -> Self {
-        Self { permits: Arc::new(Semaphore::new(permits)), pool, abort: watch::Sender::new(false) }
+        Self { permits: Arc::new(Semaphore::new(permits)), pool, abort: Arc::new(watch::Sender::new(false)) }
     }
 
     /// Aborts every connection, and waits until none has a thread. Must be awaited before the runtime ends: a

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use rudy_runtime::{is_planted, spawn};
+use rudy_runtime::{is_planted, spawn, watch};
 use rudy_service::{Limits, Peer, WorkerThread};
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::admission::{Admission, Permit};
 use super::descriptors::SpareDescriptor;
