@@ -37,6 +37,10 @@ const CLOCK_ERROR_S: i64 = 3 * 60 * 60;
 /// certificate that has expired already an hour after the last one.
 const CLOCK_NOTICED: Duration = Duration::from_mins(65);
 
+/// A response that the last client no longer wanted is received and stored for the next one within this time, in so many polls.
+const REST: Duration = Duration::from_mins(1);
+const REST_POLLS: u64 = 1_000;
+
 /// Longer than any timeout of the server.
 const QUIET: Duration = Duration::from_mins(15);
 
@@ -246,11 +250,14 @@ impl Operator {
             }
         }
         let Some(running) = self.current.take() else { return };
-        let polls = running.process.polls();
-        sleep(QUIET).await;
-        let polls = running.process.polls() - polls;
-        if polls > if self.authority.is_some() { QUIET_POLLS_WITH_TLS } else { QUIET_POLLS } {
-            self.judge.fault(format!("without clients, tasks were polled {polls} times"));
+        let quiet_polls = if self.authority.is_some() { QUIET_POLLS_WITH_TLS } else { QUIET_POLLS };
+        for (time, most) in [(REST, REST_POLLS), (QUIET, quiet_polls)] {
+            let polls = running.process.polls();
+            sleep(time).await;
+            let polls = running.process.polls() - polls;
+            if polls > most {
+                self.judge.fault(format!("without clients, tasks were polled {polls} times in {time:?}"));
+            }
         }
         let usage = running.server.usage();
         if usage != Usage::default() {
