@@ -1,5 +1,6 @@
 //! The store of a process.
 
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -220,11 +221,13 @@ impl Store {
             }
             known.number(purges, true)
         };
-        state.append(&self.inner.disk, &new).inspect_err(|error| {
+        let failed = |error: &io::Error| self.inner.failed(DiskFailure::Write, error);
+        let file = state.append(&self.inner.disk, &new).inspect_err(|error| {
             if let PurgeError::System(error) = error {
-                self.inner.failed(DiskFailure::Write, error);
+                failed(error);
             }
         })?;
+        let _ = state.confirm(&self.inner.disk, &file).inspect_err(failed);
         self.inner.change_purges(|known| known.add(new, clock::now()));
         Ok(())
     }

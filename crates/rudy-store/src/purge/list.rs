@@ -13,6 +13,7 @@
 //!
 //! If the file is missing or damaged, purges may be lost. Then the store has a new seed, and all its objects are unknown: at worst a miss.
 
+use std::fs::File;
 use std::hash::BuildHasher;
 use std::io;
 
@@ -151,12 +152,12 @@ impl Written {
         self.is_swept || self.length > 2 * self.base + APPENDED_MIN
     }
 
-    /// Adds purges, and returns when they are on the disk.
+    /// Adds purges, and returns the file when they are on the disk.
     ///
     /// # Errors
     ///
     /// [`PurgeError::Full`] beyond the limit of the file, or the error of the disk. The next purges replace what was written of these.
-    pub(crate) fn append(&mut self, disk: &Disk, entries: &[Entry]) -> Result<(), PurgeError> {
+    pub(crate) fn append(&mut self, disk: &Disk, entries: &[Entry]) -> Result<File, PurgeError> {
         let (mut out, mut sum) = (Vec::new(), self.checksum);
         for entry in entries {
             let begin = out.len();
@@ -171,12 +172,21 @@ impl Written {
         let written = disk.edit(STATE).and_then(|file| {
             disk.write(&file, &out, self.length)?;
             disk.sync(&file)?;
-            // The next purge brings it to the disk.
-            disk.write(&file, &length.to_le_bytes(), self.base - CONFIRMED_BYTES)
+            Ok(file)
         });
-        written.map_err(PurgeError::System)?;
+        let file = written.map_err(PurgeError::System)?;
         (self.length, self.checksum) = (length, sum);
-        Ok(())
+        Ok(file)
+    }
+
+    /// Writes how much of the file is on the disk. The next purge brings this there.
+    ///
+    /// # Errors
+    ///
+    /// That of the disk. The purges hold nevertheless. What was written of the number is less than it should be, because its lowest bytes
+    /// are the first.
+    pub(crate) fn confirm(&self, disk: &Disk, file: &File) -> io::Result<()> {
+        disk.write(file, &self.length.to_le_bytes(), self.base - CONFIRMED_BYTES)
     }
 }
 

@@ -368,6 +368,55 @@ fn a_purge_that_was_written_in_part_does_not_matter() {
     assert_eq!(left(&open(&folder)), [false, false]);
 }
 
+/// Lets writes fail after some of their bytes.
+#[derive(Debug)]
+struct FailingWrites {
+    /// How many succeed before.
+    left: AtomicU32,
+    written: usize,
+}
+
+impl Faults for FailingWrites {
+    fn before(&self, change: Change<'_>) -> Result<(), Fault> {
+        let count = |left: u32| left.checked_sub(1);
+        if !matches!(change, Change::Write { .. })
+            || self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+        {
+            return Ok(());
+        }
+        Err(Fault { written: self.written, error: io::ErrorKind::ReadOnlyFilesystem.into() })
+    }
+}
+
+#[test]
+fn writes_that_fail_leave_a_list_that_can_be_read() {
+    let paths = ["/a", "/b", "/c"];
+    for (number, written) in (0..6).flat_map(|number| [0, 1, 2, 7, 8, 20].map(|written| (number, written))) {
+        let folder = folder();
+        let disk = Arc::new(FailingWrites { left: AtomicU32::new(u32::MAX), written });
+        let options = Options { faults: Some(disk.clone() as _), ..Options::new(folder.path()) };
+        let store = Store::open(options).unwrap();
+        for path in paths {
+            put(&store, &key(path), stored(&[("cache-tag", path)], &[]), &body(1, 10));
+        }
+        // So long that its end is beyond 256, the next ones of different lengths.
+        purge(&store, tag(&"x".repeat(150)), false);
+        disk.left.store(number, Ordering::Relaxed);
+        let texts = [format!("/a{}", "x".repeat(70)), "/b".to_owned(), "/c".to_owned()];
+        let purged = [tag("/a"), tag(&texts[0]), tag("/b")].map(|target| {
+            let is_purged = store.purge(&[Purge { target, soft: false }]).is_ok();
+            assert!(!open(&folder).is_writer(), "it reads the list");
+            is_purged
+        });
+        drop(store);
+        let store = open(&folder);
+        let left = paths.map(|path| get(&store, &key(path)).is_some());
+        // An error says that it may not hold; one that succeeded holds.
+        assert!(!(purged[0] && left[0]) && !(purged[2] && left[1]), "{number} {written} {purged:?} {left:?}");
+        assert!(left[2], "the store is not new: {number} {written} {purged:?} {left:?}");
+    }
+}
+
 #[test]
 fn without_the_list_of_purges_the_store_is_empty() {
     let folder = folder();
