@@ -63,7 +63,7 @@ impl Http3Client {
                 exchange.follows_since = None;
             }
         }
-        let rebind = self.change_path(&carrier);
+        let rebind = self.change_path(&carrier, &mut exchanges);
         let mut connection = Connection::new(carrier, exchanges, how, rebind);
         let end = connection.run().await;
         self.judge_connection(&connection, &end);
@@ -102,11 +102,19 @@ impl Http3Client {
     }
 
     /// Lets the network lose everything for a time. Returns the address that the client gets, and how long after the handshake.
-    fn change_path(&mut self, carrier: &Carrier) -> Option<(Duration, SocketAddr)> {
+    fn change_path(
+        &mut self,
+        carrier: &Carrier,
+        exchanges: &mut [Exchange],
+    ) -> Option<(Duration, SocketAddr)> {
         let (network, random) = (self.0.network, &mut self.0.random);
         if network.happens(network.conditions.broken_per_mille) {
             let [from, length] = [2_000, 20_000].map(|most| Duration::from_millis(random.u64(..most)));
             carrier.socket.darken(from, length);
+            // After 20 s, QUIC may try again 20 s later: too late for the body of a request (408).
+            for upload in exchanges.iter_mut().filter(|exchange| exchange.request.body_length() > 0) {
+                upload.follows_since = None;
+            }
         }
         let mut address = self.0.address;
         address.set_port(address.port() + 10_000);
