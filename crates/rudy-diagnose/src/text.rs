@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rudy_observe::Processes;
+use rudy_units::visible;
 use serde_json::Value;
 
 /// A count with its limit, as far as known: `87 of 1024`.
@@ -11,6 +13,15 @@ pub(crate) fn of_limit(count: Option<u64>, limit: Option<u64>) -> String {
         Some(limit) => format!("{count} of {limit}"),
         None => count,
     }
+}
+
+/// The name of what is watched: `nginx (pid 17)`, or `nginx (5 processes)`.
+pub(crate) fn title(processes: &Processes) -> String {
+    let which = match processes.pids().count() {
+        1 => format!("pid {}", processes.pid()),
+        count => format!("{count} processes"),
+    };
+    format!("{} ({which})", visible(processes.name()))
 }
 
 /// Milliseconds since 1970; 0 for an earlier clock.

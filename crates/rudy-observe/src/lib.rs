@@ -29,8 +29,9 @@ pub use error::Error;
 pub use folder::Folder;
 pub use machine::{Hardware, Machine, thread_siblings};
 pub use process::{
-    Allocation, Difference, KernelStack, Memory, Process, ProcessEntry, RunDelay, Sample, Source, Stat,
-    Thread, ThreadDifference, ThreadTime, ThreadTimes, all, cpu_time, descendants, field, process_entry,
+    Allocation, Difference, KernelStack, Memory, Process, ProcessEntry, Processes, RunDelay, Sample, Source,
+    Stat, Thread, ThreadDifference, ThreadTime, ThreadTimes, all, cpu_time, descendants, field,
+    process_entry,
 };
 pub use sockets::{By, Group, Owner, Socket, Sockets, State, Tally, by_state};
 pub use target::Target;

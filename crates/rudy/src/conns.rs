@@ -26,7 +26,10 @@ use crate::values::time;
 /// grows persistently, how fast, and when the descriptors run out. Sockets that only the process can close must grow for 100 s
 /// (--min-time); open connections and descriptors, which may be a pool that fills, for three times as long.
 ///
-/// Reads /proc only; needs the same user or root. Stops when the process ends or on Ctrl-C.
+/// Several processes with the same name, or that listen on the same port, are shown as one; later ones are included. A socket that they share
+/// counts once.
+///
+/// Reads /proc only; needs the same user or root. Stops when the last process ends or on Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   rudy conns 4711                           sockets by state, once
@@ -40,7 +43,7 @@ use crate::values::time;
 TIME is 10s, 2m, 500ms, or a number of seconds.
 Exit codes: 0 no leak, or done; 1 process not found or not readable; 2 invalid arguments; 4 leak.")]
 pub(crate) struct Conns {
-    /// Process id, the id of one of its threads, the name of the process, or :PORT where it listens
+    /// Process id, the id of one of its threads, the name of one or several processes, or :PORT where they listen
     #[arg(value_name = "PID|NAME|:PORT", required_unless_present_any = ["port", "watch"])]
     target: Option<Target>,
     /// Observe the process that listens on this port

@@ -14,6 +14,8 @@ use crate::values::time;
 
 /// Show the CPU usage of a process by thread, or the bytes that processes write
 ///
+/// Several processes with the same name, as those of nginx or php-fpm, are shown as one; later ones are included.
+///
 /// CPU, USER (program), SYS (kernel) and WAIT (runnable, but no core free) are percentages of one core over the interval.
 /// TOTAL is CPU since the start of the thread. VOL/s and INVOL/s are voluntary and involuntary context switches per second.
 /// Above the table, lines with => say what the samples show.
@@ -22,12 +24,13 @@ use crate::values::time;
 ///
 /// On a terminal, keys sort the table (c, t, n, w), sum threads by name (g), show stacks (s) and quit (q); ? lists them.
 ///
-/// Reads /proc only; --jvm also asks the JVM for thread dumps. Stops when the process ends or on Ctrl-C.
+/// Reads /proc only; --jvm also asks the JVM for thread dumps. Stops when the last process ends or on Ctrl-C.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   rudy top 4711                         the busiest threads, every second
   rudy top java --sum                   a row for worker-1 to worker-3000
   rudy top 4711 --once --threads 3      the three busiest threads, once
+  rudy top nginx                        all threads of all processes named nginx
   rudy top java --jvm --once            ten thread dumps in ten seconds, joined with the threads
   rudy top --disk                       which processes write, and into which files?
   rudy top 4711 --json | jq -c '.busiest[] | [.name, .cpu_percent]'
@@ -35,7 +38,7 @@ use crate::values::time;
 TIME is 10s, 2m, 500ms, or a number of seconds.
 Exit codes: 0 done, or the process ended; 1 process not found or not readable, or no thread dump; 2 invalid arguments.")]
 pub(crate) struct Top {
-    /// Process id, the id of one of its threads, or the name of the process
+    /// Process id, the id of one of its threads, or the name of one or several processes
     #[arg(value_name = "PID|NAME", required_unless_present = "disk")]
     target: Option<Target>,
     /// Time between updates, from 10ms to 1h [default: 1, with --jvm 10]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rudy_observe::{By, Group, Process, Socket, Sockets, State, Tally, by_state};
+use rudy_observe::{By, Group, Processes, Socket, Sockets, State, Tally, by_state};
 use rudy_stats::growth::Growth;
 use rudy_units::visible_json;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::text::unix_ms;
 
 /// A line with one object. `change` is since the start of a watch.
 pub(super) fn sample(
-    process: &Process,
+    processes: &Processes,
     sockets: &Sockets,
     change: Option<&BTreeMap<Counter, i64>>,
     options: &Options,
@@ -23,8 +23,10 @@ pub(super) fn sample(
     let not_accepted: u64 = sockets.with_descriptor.iter().map(|socket| u64::from(socket.not_accepted)).sum();
     let mut object = json!({
         "time_ms": unix_ms(),
-        "pid": process.pid(),
-        "name": process.name(),
+        // Of several, the first.
+        "pid": processes.pid(),
+        "processes": processes.pids().count(),
+        "name": processes.name(),
         "descriptors": sockets.descriptors.open,
         "descriptors_limit": sockets.descriptors.limit,
         "sockets": sockets.total(),
@@ -48,12 +50,12 @@ pub(super) fn sample(
 }
 
 /// The last line of a watch. All its numbers are results, because `rudy lab` records them as metrics.
-pub(super) fn verdict(process: &Process, verdict: &Verdict, history: &History) -> String {
+pub(super) fn verdict(processes: &Processes, verdict: &Verdict, history: &History) -> String {
     let fastest = verdict.leaks.first().and_then(Leak::growth);
     let growth = |key: fn(&Growth) -> f64| fastest.map_or(0.0, |growth| key(&growth));
     let descriptors = history.counts(Counter::Descriptors);
     let object = json!({
-        "name": process.name(),
+        "name": processes.name(),
         "verdict": match (verdict.is_leak(), verdict.is_long_enough) {
             (true, _) => "leak",
             (false, true) => "no_leak",

@@ -13,14 +13,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rudy_command::Exit;
-use rudy_observe::{By, Process, Target};
+use rudy_observe::{By, Processes, Target};
 
 use crate::watch::{Stop, write};
 
 /// The options of `rudy conns`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The process.
+    /// The process, or several with this name.
     pub target: Target,
     /// How sockets are grouped; by state if `None`.
     pub by: Option<By>,
@@ -61,12 +61,12 @@ pub fn run(options: &Options) -> Exit {
 }
 
 fn once(options: &Options) -> Result<(), Stop> {
-    let mut process = Process::open(options.target.pid()?)?;
-    let sockets = process.sockets()?;
+    let mut processes = Processes::open(&options.target)?;
+    let sockets = processes.sockets()?;
     let text = match options.by {
-        _ if options.json => json::sample(&process, &sockets, None, options),
-        None => table::by_state(&process, &sockets),
-        Some(by) => table::groups(&process, &sockets, by, options.rows),
+        _ if options.json => json::sample(&processes, &sockets, None, options),
+        None => table::by_state(&processes, &sockets),
+        Some(by) => table::groups(&processes, &sockets, by, options.rows),
     };
     write(&text)
 }

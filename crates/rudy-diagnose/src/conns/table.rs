@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::counts::{Counter, Counts};
-use crate::text::of_limit;
-use rudy_observe::{By, Process, Sockets, State, Tally};
-use rudy_units::{bytes, counted, visible};
+use crate::text::{of_limit, title};
+use rudy_observe::{By, Processes, Sockets, State, Tally};
+use rudy_units::{bytes, counted};
 
 /// The number of groups that fit on a screen with `rows`: three lines are above them, one below, and one has
 /// the cursor.
@@ -15,8 +15,8 @@ pub(super) fn groups_that_fit(rows: usize) -> usize {
 }
 
 /// A table of one sample, by state.
-pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
-    let mut text = summary(process, sockets);
+pub(super) fn by_state(processes: &Processes, sockets: &Sockets) -> String {
+    let mut text = summary(processes, sockets);
     if sockets.total() > 0 {
         text += "\nSTATE         SOCKETS    UNREAD    UNSENT\n";
     }
@@ -54,7 +54,7 @@ pub(super) fn by_state(process: &Process, sockets: &Sockets) -> String {
 }
 
 /// A table of one sample, by address.
-pub(super) fn groups(process: &Process, sockets: &Sockets, by: By, rows: usize) -> String {
+pub(super) fn groups(processes: &Processes, sockets: &Sockets, by: By, rows: usize) -> String {
     let groups = sockets.grouped(by);
     let heading = match by {
         By::RemoteAddress => "REMOTE",
@@ -62,7 +62,7 @@ pub(super) fn groups(process: &Process, sockets: &Sockets, by: By, rows: usize) 
     };
     let shown = &groups[..groups.len().min(rows)];
     let width = shown.iter().map(|group| group.name.len()).max().unwrap_or(0).max(heading.len());
-    let mut text = format!("{}\n{heading:<width$} {:>8}  STATES\n", summary(process, sockets), "SOCKETS");
+    let mut text = format!("{}\n{heading:<width$} {:>8}  STATES\n", summary(processes, sockets), "SOCKETS");
     // Writing to a `String` does not fail.
     for group in shown {
         let mut states = list(&group.with_descriptor);
@@ -80,8 +80,8 @@ pub(super) fn groups(process: &Process, sockets: &Sockets, by: By, rows: usize) 
 }
 
 /// The title of a watch, and its first line.
-pub(super) fn beginning(process: &Process, counts: &Counts) -> String {
-    let title = format!("{} (pid {})", visible(process.name()), process.pid());
+pub(super) fn beginning(processes: &Processes, counts: &Counts) -> String {
+    let title = title(processes);
     format!("{title}; in brackets the change since the start\n{}", line(counts, counts))
 }
 
@@ -138,11 +138,10 @@ fn joined(changes: &BTreeMap<Counter, i64>, show: impl Fn(Counter, i64) -> Strin
     text
 }
 
-fn summary(process: &Process, sockets: &Sockets) -> String {
+fn summary(processes: &Processes, sockets: &Sockets) -> String {
     format!(
-        "{} (pid {}): descriptors {}, {}\n",
-        visible(process.name()),
-        process.pid(),
+        "{}: descriptors {}, {}\n",
+        title(processes),
         of_limit(sockets.descriptors.open, sockets.descriptors.limit),
         counted(sockets.total(), "socket"),
     )

@@ -36,6 +36,11 @@ fn sockets(at: Instant, close_wait: usize) -> Sockets {
     }
 }
 
+/// The test process.
+fn own() -> Processes {
+    Processes::open(&Target::Pid(std::process::id())).unwrap()
+}
+
 /// Without the first line, which is about the test process.
 fn below_title(text: &str) -> &str {
     text.split_once("\n\n").unwrap().1
@@ -43,7 +48,7 @@ fn below_title(text: &str) -> &str {
 
 #[test]
 fn states_say_what_they_mean_and_what_has_no_descriptor_stands_apart() {
-    let text = table::by_state(&Process::own().unwrap(), &sockets(Instant::now(), 10));
+    let text = table::by_state(&own(), &sockets(Instant::now(), 10));
     let expected = "\
 STATE         SOCKETS    UNREAD    UNSENT
 LISTEN              1                      waits for connections; 3 are not accepted yet
@@ -61,8 +66,7 @@ TIME_WAIT           1                      closed on both sides; gone within a m
 
 #[test]
 fn the_remote_with_the_most_sockets_stands_first() {
-    let process = Process::own().unwrap();
-    let text = table::groups(&process, &sockets(Instant::now(), 10), By::RemoteAddress, 2);
+    let text = table::groups(&own(), &sockets(Instant::now(), 10), By::RemoteAddress, 2);
     let expected = "\
 REMOTE        SOCKETS  STATES
 10.0.0.9:443       10  CLOSE_WAIT 10
@@ -77,7 +81,7 @@ fn a_watch_shows_the_change_since_its_start() {
     let start = Instant::now();
     let first = Counts::of(&sockets(start, 0));
     let later = Counts::of(&sockets(start + Duration::from_secs(10), 5));
-    let beginning = table::beginning(&Process::own().unwrap(), &first);
+    let beginning = table::beginning(&own(), &first);
     assert_eq!(
         beginning.split_once('\n').unwrap().1,
         "     0.0 s  descriptors 10 of 1024, sockets 6, LISTEN 1, ESTABLISHED 2, unix 2, in no table 1; without descriptor: TIME_WAIT 1\n"
@@ -111,7 +115,7 @@ fn an_object_has_what_the_table_has() {
         json: true,
         plain: false,
     };
-    let line = json::sample(&Process::own().unwrap(), &later, Some(&change), &options);
+    let line = json::sample(&own(), &later, Some(&change), &options);
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(object["descriptors"], 15);
     assert_eq!(object["descriptors_limit"], 1024);
@@ -261,7 +265,7 @@ fn a_long_watch_keeps_its_growth_in_bounded_memory() {
 fn a_verdict_as_json_has_units_in_its_keys() {
     let history = watched(100, 300, |second| sockets(Instant::now(), 2 * second));
     let verdict = Verdict::of(&history, TIME_MIN);
-    let line = json::verdict(&Process::own().unwrap(), &verdict, &history);
+    let line = json::verdict(&own(), &verdict, &history);
     let object: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!((&object["verdict"], &object["watched_s"]), (&"leak".into(), &100.0.into()));
     let leak = &object["leaks"][0];

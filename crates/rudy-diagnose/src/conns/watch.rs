@@ -4,13 +4,14 @@ use std::fs::{self, File};
 use std::time::Duration;
 
 use rudy_command::Exit;
-use rudy_observe::{Process, Sockets};
+use rudy_observe::{Processes, Sockets};
 
 use super::counts::Counts;
 use super::history::History;
 use super::verdict::Verdict;
 use super::{Options, WatchOptions, json, plot, sentence, table};
-use crate::watch::{Output, Stop, Ticker, Wake, say, write};
+use crate::text::title;
+use crate::watch::{Output, Stop, Ticker, Wake, alone, say, write};
 
 /// Watches until the end, and prints the verdict, whatever ends the watch.
 pub(super) fn run(options: &Options, settings: &WatchOptions) -> Exit {
@@ -33,7 +34,7 @@ pub(super) fn run(options: &Options, settings: &WatchOptions) -> Exit {
 struct Watch<'a> {
     options: &'a Options,
     settings: &'a WatchOptions,
-    process: Process,
+    processes: Processes,
     ticker: Ticker,
     output: Output,
     history: History,
@@ -45,17 +46,17 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn start(options: &'a Options, settings: &'a WatchOptions) -> Result<Self, Stop> {
-        let process = Process::open(options.target.pid()?)?;
+        let processes = Processes::open(&options.target)?;
         // A file that cannot be written is an error now, and not after an hour. An older chart stays until the end.
         if let Some(path) = &settings.plot {
             let opened = File::options().append(true).create(true).open(path);
             opened.map_err(|error| Stop::Plot(path.clone(), error))?;
         }
-        let ticker = Ticker::start(settings.interval, process.pid()).map_err(Stop::Waiting)?;
+        let ticker = Ticker::start(settings.interval, alone(&processes)).map_err(Stop::Waiting)?;
         Ok(Self {
             options,
             settings,
-            process,
+            processes,
             ticker,
             output: Output::new(options.plain || options.json || options.by.is_none()),
             history: History::default(),
@@ -67,7 +68,7 @@ impl<'a> Watch<'a> {
 
     fn run(&mut self) -> Result<(), Stop> {
         loop {
-            let sockets = self.process.sockets()?;
+            let sockets = self.processes.sockets()?;
             let counts = Counts::of(&sockets);
             self.history.push(&sockets, &counts);
             let leak = self.leak();
@@ -101,9 +102,9 @@ impl<'a> Watch<'a> {
         let leaks = leak.map(sentence::leaks).unwrap_or_default();
         match self.options.by {
             _ if self.options.json => {
-                write(&json::sample(&self.process, sockets, Some(&counts.since(first)), self.options))
+                write(&json::sample(&self.processes, sockets, Some(&counts.since(first)), self.options))
             }
-            None if is_first => write(&table::beginning(&self.process, counts)),
+            None if is_first => write(&table::beginning(&self.processes, counts)),
             None => {
                 write(&table::line(counts, first))?;
                 // In a long watch, the end may be far away, and each further line would repeat the same.
@@ -113,7 +114,7 @@ impl<'a> Watch<'a> {
             }
             Some(by) => {
                 let rows = self.output.rows().map_or(self.options.rows, table::groups_that_fit);
-                let groups = table::groups(&self.process, sockets, by, rows.min(self.options.rows));
+                let groups = table::groups(&self.processes, sockets, by, rows.min(self.options.rows));
                 self.output.update(&(groups + &leaks))
             }
         }
@@ -121,7 +122,7 @@ impl<'a> Watch<'a> {
 
     fn draw(&self, verdict: &Verdict) -> Result<(), Stop> {
         let Some(path) = &self.settings.plot else { return Ok(()) };
-        let title = format!("Sockets of {} (pid {})", self.process.name(), self.process.pid());
+        let title = format!("Sockets of {}", title(&self.processes));
         let svg = plot::svg(&title, &self.history, verdict);
         fs::write(path, svg).map_err(|error| Stop::Plot(path.clone(), error))?;
         say("chart", &path.display().to_string());
@@ -130,7 +131,7 @@ impl<'a> Watch<'a> {
 
     fn conclude(&self, verdict: &Verdict) -> Result<(), Stop> {
         if self.options.json {
-            return write(&json::verdict(&self.process, verdict, &self.history));
+            return write(&json::verdict(&self.processes, verdict, &self.history));
         }
         let change = match (&self.first, &self.last) {
             (Some(first), Some(last)) => table::conclusion(first, last),

@@ -50,8 +50,7 @@ fn watch(options: &Options) -> Result<(), Stop> {
     // The process itself, if a thread of it is named.
     let pid = pid.map(Process::open).transpose()?.map(|process| process.pid());
     // Without a process, the end of this one ends the watch.
-    let mut ticker =
-        Ticker::start(options.interval, pid.unwrap_or_else(std::process::id)).map_err(Stop::Waiting)?;
+    let mut ticker = Ticker::start(options.interval, pid).map_err(Stop::Waiting)?;
     let mut output = Output::new(options.plain || options.json);
     let mut before = Sample::take(pid)?;
     let mut shown = 0;

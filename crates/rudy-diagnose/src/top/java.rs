@@ -1,6 +1,6 @@
 //! The thread dumps of an update.
 
-use rudy_observe::{Difference, Error, Process};
+use rudy_observe::{Difference, Error, Process, Processes};
 
 use crate::jvm::{Dumps, JavaThread, Samples, Tool};
 use crate::watch::{Stop, say};
@@ -56,9 +56,9 @@ impl Java {
     }
 
     /// Gives each thread the full name that the JVM has for it.
-    pub(super) fn name(&self, process: &mut Process, difference: &mut Difference) -> Result<(), Error> {
+    pub(super) fn name(&self, processes: &mut Processes, difference: &mut Difference) -> Result<(), Error> {
         for thread in &mut difference.threads {
-            if let Some(java) = self.thread(process, thread.tid)? {
+            if let Some(java) = self.thread(processes, thread.tid)? {
                 thread.name.clone_from(&java.name);
             }
         }
@@ -66,8 +66,8 @@ impl Java {
     }
 
     /// A thread in the dumps, by its id outside of its container.
-    pub(super) fn thread(&self, process: &mut Process, tid: u32) -> Result<Option<&JavaThread>, Error> {
-        let nid = if self.is_namespaced { process.inner_id(tid)?.unwrap_or(tid) } else { tid };
+    pub(super) fn thread(&self, processes: &mut Processes, tid: u32) -> Result<Option<&JavaThread>, Error> {
+        let nid = if self.is_namespaced { processes.inner_id(tid)?.unwrap_or(tid) } else { tid };
         Ok(self.samples.thread(nid))
     }
 }

@@ -18,7 +18,9 @@ pub(super) fn line(view: &View<'_>) -> String {
     let object = json!({
         "time_ms": unix_ms(),
         "interval_ms": milliseconds(difference.time),
+        // Of several, the first.
         "pid": view.pid,
+        "processes": view.processes,
         "name": view.name,
         "cpu_percent": percent(difference, difference.cpu),
         "cpu_user_percent": percent(difference, difference.cpu_user),

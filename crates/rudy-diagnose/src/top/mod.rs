@@ -13,7 +13,7 @@ mod view;
 use std::time::Duration;
 
 use rudy_command::Exit;
-use rudy_observe::{Difference, Error, Process, Sample, Target};
+use rudy_observe::{Difference, Error, Processes, Sample, Target};
 
 use self::java::Java;
 pub use self::order::Sort;
@@ -21,13 +21,13 @@ use self::settings::{Effect, Settings};
 use self::view::View;
 use crate::Dumps;
 use crate::jvm::DUMPS;
-use crate::watch::{Destination, Keyboard, Output, Stop, Ticker, Wake, write};
+use crate::watch::{Destination, Keyboard, Output, Stop, Ticker, Wake, alone, write};
 
 /// The options of `rudy top`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The process.
+    /// The process, or several with this name.
     pub target: Target,
     /// The time between updates.
     pub interval: Duration,
@@ -64,10 +64,14 @@ pub fn run(options: &Options) -> Exit {
 }
 
 fn watch(options: &Options) -> Result<(), Stop> {
-    let mut process = Process::open(options.target.pid()?)?;
-    let java = options.dumps.as_ref().map(|dumps| Java::new(dumps, &mut process)).transpose()?;
+    if options.dumps.is_some() {
+        // Dumps are of one JVM.
+        options.target.pid()?;
+    }
+    let mut processes = Processes::open(&options.target)?;
+    let java = options.dumps.as_ref().map(|dumps| Java::new(dumps, processes.first())).transpose()?;
     let parts = java.as_ref().filter(|java| java.attaches()).map_or(1, |_| DUMPS);
-    let mut ticker = Ticker::start(options.interval / parts, process.pid()).map_err(Stop::Waiting)?;
+    let mut ticker = Ticker::start(options.interval / parts, alone(&processes)).map_err(Stop::Waiting)?;
     let mut output = Output::new(options.plain || options.json);
     let is_screen = output.destination == Destination::Screen;
     // Restores the terminal when the watch ends.
@@ -75,12 +79,12 @@ fn watch(options: &Options) -> Result<(), Stop> {
     if keyboard.is_some() {
         ticker.read_keys();
     }
-    let before = process.sample()?;
+    let before = processes.sample()?;
     if is_screen {
-        output.update(&table::beginning(&process, &before, options.interval))?;
+        output.update(&table::beginning(&processes, &before, options.interval))?;
     }
     let mut watch = Watch {
-        process,
+        processes,
         java,
         before,
         latest: None,
@@ -93,7 +97,7 @@ fn watch(options: &Options) -> Result<(), Stop> {
 
 /// A running `rudy top`.
 struct Watch {
-    process: Process,
+    processes: Processes,
     java: Option<Java>,
     /// The sample at the start of the interval.
     before: Sample,
@@ -118,7 +122,7 @@ impl Watch {
                 },
                 Wake::Due => {
                     ticks += 1;
-                    self.process.check_runs()?;
+                    self.processes.check_runs()?;
                     self.dump(ticks % parts == 1 % parts)?;
                     if ticks % parts == 0 {
                         self.update()?;
@@ -140,10 +144,10 @@ impl Watch {
 
     /// Takes a sample and shows the activity since the last one.
     fn update(&mut self) -> Result<(), Stop> {
-        let now = self.process.sample()?;
+        let now = self.processes.sample()?;
         let mut difference = now.since(&self.before);
         if let Some(java) = &self.java {
-            java.name(&mut self.process, &mut difference)?;
+            java.name(&mut self.processes, &mut difference)?;
         }
         self.before = now.clone();
         self.latest = Some((now, difference));
@@ -165,7 +169,7 @@ impl Watch {
     fn view(&mut self) -> Result<Option<View<'_>>, Error> {
         let Some((sample, difference)) = &self.latest else { return Ok(None) };
         let rows = self.output.rows();
-        View::new(&mut self.process, sample, difference, self.java.as_ref(), &self.settings, rows).map(Some)
+        View::new(&mut self.processes, sample, difference, self.java.as_ref(), &self.settings, rows).map(Some)
     }
 }
 

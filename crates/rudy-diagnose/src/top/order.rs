@@ -31,7 +31,7 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn is_busy(&self) -> bool {
-        !self.thread.cpu.is_zero()
+        is_busy(&self.thread)
     }
 
     fn add(&mut self, other: &ThreadDifference) {
@@ -51,6 +51,11 @@ impl Row {
             sum.state = 'R';
         }
     }
+}
+
+/// Whether a thread has used CPU, or would have: one that waits for a core all the time uses none.
+pub(super) fn is_busy(thread: &ThreadDifference) -> bool {
+    !thread.cpu.is_zero() || thread.ready.is_some_and(|ready| !ready.is_zero())
 }
 
 /// The rows of a table, sorted.

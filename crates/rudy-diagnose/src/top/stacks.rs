@@ -3,7 +3,7 @@
 use super::java::Java;
 use super::order::{Sort, rows};
 use super::verdict::short;
-use rudy_observe::{Difference, Error, KernelStack, Process, Source};
+use rudy_observe::{Difference, Error, KernelStack, Processes, Source};
 use rudy_units::visible;
 
 /// Where a thread is.
@@ -35,7 +35,7 @@ const FRAMES: usize = 5;
 
 /// Of the hot threads among the first ones, or of the first one if none is hot.
 pub(super) fn read(
-    process: &mut Process,
+    processes: &mut Processes,
     java: Option<&Java>,
     difference: &Difference,
     sort: Sort,
@@ -47,9 +47,9 @@ pub(super) fn read(
             continue;
         }
         let tid = row.thread.tid;
-        let kernel = process.kernel_stack(tid)?;
+        let kernel = processes.kernel_stack(tid)?;
         let java = match java {
-            Some(java) => java.thread(process, tid)?.and_then(JavaStack::of),
+            Some(java) => java.thread(processes, tid)?.and_then(JavaStack::of),
             None => None,
         };
         stacks.push(ThreadStacks { tid, name: row.thread.name.clone(), kernel, java });

@@ -8,8 +8,8 @@ use super::order::Row;
 use super::stacks::{self, ThreadStacks};
 use super::verdict::{Verdict, short};
 use super::view::View;
-use crate::text::of_limit;
-use rudy_observe::{Difference, Process, Sample};
+use crate::text::{of_limit, title};
+use rudy_observe::{Difference, Processes, Sample};
 use rudy_units::{bytes, counted, visible};
 
 /// The width of a name that the kernel knows. The names of a JVM are longer; a longer column would not fit the narrowest terminal.
@@ -24,9 +24,9 @@ pub(super) fn other_lines(verdicts: &[Verdict], stacks: &[ThreadStacks], java: O
 }
 
 /// Before the second sample, there is nothing to compare with.
-pub(super) fn beginning(process: &Process, sample: &Sample, interval: Duration) -> String {
+pub(super) fn beginning(processes: &Processes, sample: &Sample, interval: Duration) -> String {
     let threads = counted(sample.threads.len(), "thread");
-    let title = title(process.name(), process.pid());
+    let title = title(processes);
     format!("{title}: {threads}; measuring for {}\n", rudy_units::duration(interval))
 }
 
@@ -59,15 +59,11 @@ pub(super) fn table(view: &View<'_>) -> String {
     text
 }
 
-fn title(name: &str, pid: u32) -> String {
-    format!("{} (pid {pid})", visible(name))
-}
-
 fn summary(view: &View<'_>) -> String {
     let (sample, difference) = (view.sample, view.difference);
     format!(
         "{}: {}, {} busy; CPU {} % (user {}, system {})\nmemory {}, at most {}; descriptors {}\n",
-        title(&view.name, view.pid),
+        view.title,
         counted(sample.threads.len(), "thread"),
         view.busy,
         percent(difference, difference.cpu),

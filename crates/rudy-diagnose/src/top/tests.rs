@@ -57,9 +57,9 @@ fn settings(threads: Option<usize>, shows_idle: bool) -> Settings {
 
 /// Calls a function with a view of a difference of this process.
 fn with_view<T>(difference: &Difference, settings: &Settings, take: impl FnOnce(&View<'_>) -> T) -> T {
-    let mut process = Process::own().unwrap();
-    let sample = process.sample().unwrap();
-    take(&View::new(&mut process, &sample, difference, None, settings, None).unwrap())
+    let mut processes = Processes::open(&Target::Pid(std::process::id())).unwrap();
+    let sample = processes.sample().unwrap();
+    take(&View::new(&mut processes, &sample, difference, None, settings, None).unwrap())
 }
 
 /// The table without the first lines, which are about the test process.
@@ -102,11 +102,11 @@ fn an_idle_process_has_a_verdict_and_the_threads_that_were_busy_before() {
 
 #[test]
 fn stacks_of_the_first_threads_are_read() {
-    let mut process = Process::own().unwrap();
-    let sample = process.sample().unwrap();
+    let mut processes = Processes::open(&Target::Pid(std::process::id())).unwrap();
+    let sample = processes.sample().unwrap();
     let difference = sample.since(&sample);
     let settings = Settings { shows_stacks: true, shows_idle: true, ..settings(None, true) };
-    let view = View::new(&mut process, &sample, &difference, None, &settings, None).unwrap();
+    let view = View::new(&mut processes, &sample, &difference, None, &settings, None).unwrap();
     assert!(view.stacks.first().is_some_and(|stacks| stacks.kernel.is_some()));
     assert!(table::table(&view).contains(" in the kernel: "));
     let object: serde_json::Value = serde_json::from_str(&json::line(&view)).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rudy_observe::{Difference, ThreadDifference};
 use serde::Serialize;
 
-use super::order::pattern;
+use super::order::{is_busy, pattern};
 use super::runtime::{Role, role};
 use rudy_units::visible;
 
@@ -72,10 +72,11 @@ const BUSIEST_MIN: usize = 3;
 /// The verdicts, the most important first. At least one for an idle process, none for one that works as expected.
 pub(super) fn verdicts(difference: &Difference) -> Vec<Verdict> {
     let mut busiest: Vec<&ThreadDifference> =
-        difference.threads.iter().filter(|thread| !thread.cpu.is_zero()).collect();
+        difference.threads.iter().filter(|thread| is_busy(thread)).collect();
     busiest.sort_by_key(|thread| std::cmp::Reverse(thread.cpu));
     let total: Duration = busiest.iter().map(|thread| thread.cpu).sum::<Duration>() + difference.cpu_of_ended;
-    if difference.share(total) < IDLE {
+    let ready: Duration = busiest.iter().filter_map(|thread| thread.ready).sum();
+    if difference.share(total + ready) < IDLE {
         return [idle(difference, total)].into_iter().chain(hot_since_start(difference)).collect();
     }
     let mut verdicts: Vec<Verdict> = hot_since_start(difference).collect();
@@ -166,19 +167,21 @@ fn run_delay(busiest: &[&ThreadDifference]) -> Option<Verdict> {
     let cpu: Duration = busiest.iter().map(|thread| thread.cpu).sum();
     let ready: Duration = busiest.iter().filter_map(|thread| thread.ready).sum();
     let ratio = ready.as_secs_f64() / cpu.as_secs_f64();
-    if !ratio.is_finite() || ratio < DELAYED {
+    if ready.is_zero() || ratio < DELAYED {
         return None;
     }
-    let ratio = if ratio < 1.0 { percent(ratio) } else { format!("{ratio:.1} times") };
-    let text = format!(
-        "its threads waited for a core {ratio} as long as they ran: the machine has too few free cores for them"
-    );
+    let waited = match ratio {
+        0.0..1.0 => format!("waited for a core {} as long as they ran", percent(ratio)),
+        1.0..1000.0 => format!("waited for a core {ratio:.1} times as long as they ran"),
+        _ => "waited for a core and did not run".to_owned(),
+    };
+    let text = format!("its threads {waited}: the machine has too few free cores for them");
     Some(Verdict { kind: Kind::RunDelay, text, tid: None })
 }
 
 fn ended(difference: &Difference, total: Duration) -> Option<Verdict> {
     let share = difference.cpu_of_ended.as_secs_f64() / total.as_secs_f64();
-    if share < ENDED {
+    if difference.cpu_of_ended.is_zero() || share < ENDED {
         return None;
     }
     let text = format!(

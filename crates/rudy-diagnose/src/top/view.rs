@@ -1,17 +1,21 @@
 //! The contents of one update.
 
-use rudy_observe::{Difference, Error, Process, Sample};
+use rudy_observe::{Difference, Error, Processes, Sample};
 
 use super::java::Java;
-use super::order::{Row, Sort, rows};
+use super::order::{Row, Sort, is_busy, rows};
 use super::settings::Settings;
 use super::stacks::{self, ThreadStacks};
 use super::verdict::{Verdict, verdicts};
 use super::{THREADS, table};
+use crate::text::title;
 
 /// The contents of one update.
 pub(super) struct View<'a> {
     pub(super) pid: u32,
+    /// How many processes these are.
+    pub(super) processes: usize,
+    pub(super) title: String,
     pub(super) name: String,
     pub(super) sample: &'a Sample,
     pub(super) difference: &'a Difference,
@@ -21,7 +25,7 @@ pub(super) struct View<'a> {
     /// Of the first rows, if they are wanted.
     pub(super) stacks: Vec<ThreadStacks>,
     pub(super) java: Option<&'a Java>,
-    /// Number of threads that used CPU, shown or not.
+    /// Number of threads that used CPU or waited for it, shown or not.
     pub(super) busy: usize,
     /// Number of busy rows that are not shown.
     pub(super) hidden_busy: usize,
@@ -34,7 +38,7 @@ const IDLE_ROWS: usize = 5;
 
 impl<'a> View<'a> {
     pub(super) fn new(
-        process: &mut Process,
+        processes: &mut Processes,
         sample: &'a Sample,
         difference: &'a Difference,
         java: Option<&'a Java>,
@@ -42,7 +46,7 @@ impl<'a> View<'a> {
         screen_rows: Option<usize>,
     ) -> Result<Self, Error> {
         let verdicts = verdicts(difference);
-        let busy = difference.threads.iter().filter(|thread| !thread.cpu.is_zero()).count();
+        let busy = difference.threads.iter().filter(|thread| is_busy(thread)).count();
         // An empty table would say nothing: the rows with the most CPU since the start say at least who was busy before.
         let is_idle = busy == 0 && !settings.shows_idle;
         let sort = if is_idle { Sort::Total } else { settings.sort };
@@ -51,14 +55,16 @@ impl<'a> View<'a> {
         let shows_idle = is_idle || settings.shows_idle;
         let mut shown: Vec<Row> = all.iter().filter(|row| shows_idle || row.is_busy()).cloned().collect();
         let stacks =
-            if settings.shows_stacks { stacks::read(process, java, difference, sort)? } else { Vec::new() };
+            if settings.shows_stacks { stacks::read(processes, java, difference, sort)? } else { Vec::new() };
         let others = table::other_lines(&verdicts, &stacks, java);
         let fit = screen_rows.map_or(THREADS, |rows| rows.saturating_sub(others).max(1));
         shown.truncate(settings.threads.unwrap_or(fit).min(if is_idle { IDLE_ROWS } else { usize::MAX }));
         let shown_busy = shown.iter().filter(|row| row.is_busy()).count();
         Ok(Self {
-            pid: process.pid(),
-            name: process.name().to_owned(),
+            pid: processes.pid(),
+            processes: processes.pids().count(),
+            title: title(processes),
+            name: processes.name().to_owned(),
             sample,
             difference,
             verdicts,

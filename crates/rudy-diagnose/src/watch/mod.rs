@@ -11,7 +11,7 @@ pub use self::keyboard::Keyboard;
 pub use self::output::{Destination, Output, write};
 pub use self::ticker::{Ticker, Wake};
 use rudy_command::Exit;
-use rudy_observe::Error;
+use rudy_observe::{Error, Processes};
 use rudy_units::visible;
 
 /// Why a watch ends early.
@@ -29,6 +29,12 @@ pub enum Stop {
     Failed(String),
     /// The file of a chart cannot be written.
     Plot(PathBuf, io::Error),
+}
+
+/// The process with whose end a watch ends at once. Of several, the next sample shows the end.
+#[must_use]
+pub fn alone(processes: &Processes) -> Option<u32> {
+    (processes.pids().count() == 1).then(|| processes.pid())
 }
 
 impl From<Error> for Stop {

@@ -37,16 +37,16 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// Starts now. From here on, SIGINT and SIGTERM only wake the ticker. Also wakes when the process ends.
+    /// Starts now. From here on, SIGINT and SIGTERM only wake the ticker. Also wakes when a process ends.
     ///
     /// # Errors
     ///
     /// Signals cannot be caught.
-    pub fn start(interval: Duration, pid: u32) -> io::Result<Self> {
+    pub fn start(interval: Duration, pid: Option<u32>) -> io::Result<Self> {
         let (signalled, sender) = UnixStream::pair()?;
         pipe::register(SIGINT, sender.try_clone()?)?;
         pipe::register(SIGTERM, sender)?;
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         Ok(Self { interval, next: Instant::now() + interval, signalled, process, reads_keys: false })
     }

@@ -153,6 +153,7 @@ mod tests {
     use super::*;
     use crate::descriptors::Descriptors;
     use crate::process::Memory;
+    use crate::process::Scheduled;
 
     fn thread(tid: u32, cpu_ms: u64, user_ms: u64, system_ms: u64) -> Thread {
         Thread {
@@ -167,6 +168,7 @@ mod tests {
             involuntary_switches: cpu_ms * 2,
             began_ticks: 100,
             scheduled: None,
+            starved_since: None,
         }
     }
 
@@ -207,6 +209,26 @@ mod tests {
         let done = thread(1, 1004, 600, 200).since(Some(&before), Duration::from_secs(5));
         assert_eq!((done.cpu_since_start.as_millis(), done.age.as_secs()), (1004, 4));
         assert_eq!((done.cpu_user.as_micros(), done.cpu_system.as_micros()), (3000, 1000));
+    }
+
+    #[test]
+    fn a_thread_that_gets_no_core_waits_and_its_time_counts_once() {
+        let (at, second) = (Instant::now(), Duration::from_secs(1));
+        let scheduled = |ready| Some(Scheduled { ran: second, ready, turns: 7 });
+        let before = Thread { ready: Some(second), scheduled: scheduled(second), ..thread(1, 1000, 1000, 0) };
+        let mut waits = before.clone();
+        waits.has_not_run('R', at);
+        let mut starved = waits.clone();
+        starved.has_not_run('R', at + second);
+        let ready = |now: &Thread, before: &Thread| now.since(Some(before), Duration::ZERO).ready;
+        assert_eq!((ready(&waits, &before), waits.state), (Some(Duration::ZERO), 'R'));
+        assert_eq!(ready(&starved, &waits), Some(second));
+        // The kernel counts all of it when the thread runs.
+        let runs = Thread { ready: Some(second * 3), scheduled: scheduled(second * 3), ..before.clone() };
+        assert_eq!(ready(&runs, &starved), Some(second));
+        let mut sleeps = before.clone();
+        sleeps.has_not_run('S', at);
+        assert_eq!((ready(&sleeps, &before), sleeps.starved_since), (Some(Duration::ZERO), None));
     }
 
     #[test]

@@ -9,19 +9,31 @@ use crate::sockets::{has_any, listening_inodes};
 use crate::{Error, Target};
 
 impl Target {
-    /// The id of the process. Fails if no process matches, or several do.
-    pub fn pid(&self) -> Result<u32, Error> {
+    /// Whether it is an id.
+    pub(super) fn is_pid(&self) -> bool {
+        matches!(self, Self::Pid(_))
+    }
+
+    /// The ids of all processes that match.
+    pub fn pids(&self) -> Result<Vec<u32>, Error> {
         let own = std::process::id();
-        let pids: Vec<u32> = match self {
-            Self::Pid(pid) => return Ok(*pid),
+        let mut pids = match self {
+            Self::Pid(pid) => return Ok(vec![*pid]),
             Self::Name(name) => {
                 all()?.into_iter().filter(|pid| *pid != own && has_name(*pid, name)).collect()
             }
             Self::Port(port) => {
                 let inodes = listening_inodes(*port);
-                all()?.into_iter().filter(|pid| has_any(*pid, &inodes)).collect()
+                all()?.into_iter().filter(|pid| has_any(*pid, &inodes)).collect::<Vec<_>>()
             }
         };
+        pids.sort_unstable();
+        Ok(pids)
+    }
+
+    /// The id of the process. Fails if no process matches, or several do.
+    pub fn pid(&self) -> Result<u32, Error> {
+        let pids = self.pids()?;
         match pids[..] {
             [pid] => Ok(pid),
             [] => Err(Error::NotFound { target: self.clone() }),

@@ -6,6 +6,7 @@ mod difference;
 mod find;
 mod memory;
 mod run_delay;
+mod several;
 mod stack;
 mod thread;
 mod tree;
@@ -21,6 +22,7 @@ pub use self::difference::{Difference, ThreadDifference};
 pub use self::find::all;
 pub use self::memory::Memory;
 pub use self::run_delay::{RunDelay, ThreadTime, ThreadTimes};
+pub use self::several::Processes;
 pub use self::stack::{KernelStack, Source};
 pub use self::thread::Stat;
 pub use self::thread::Thread;
@@ -28,7 +30,7 @@ use self::thread::{Scheduled, switches};
 pub use self::tree::{ProcessEntry, descendants, process_entry};
 use crate::Error;
 use crate::descriptors::{self, Descriptors};
-use crate::folder::Folder;
+use crate::folder::{Folder, read};
 use crate::sockets::{Remotes, Sockets};
 
 /// An observed process.
@@ -109,7 +111,7 @@ impl Process {
     /// one small read, and most of three thousand threads did not.
     pub fn sample(&mut self) -> Result<Sample, Error> {
         let (at, since_boot) = (Instant::now(), since_boot());
-        let threads = self.threads()?;
+        let threads = self.threads(at)?;
         let (folder, buffer) = (&self.folder, &mut self.buffer);
         folder.read("stat", buffer)?;
         let stat = Stat::parse(buffer).ok_or_else(|| folder.unexpected("stat", STAT_FIELDS))?;
@@ -139,7 +141,7 @@ impl Process {
     /// missing.
     pub fn sockets(&mut self) -> Result<Sockets, Error> {
         let limit = self.descriptors()?.limit;
-        let sockets = Sockets::find(&self.folder, limit, &mut self.remotes)?;
+        let sockets = Sockets::find(&[&self.folder], limit, &mut self.remotes)?;
         // The process may have ended meanwhile, so the descriptors may be incomplete.
         self.check_runs()?;
         Ok(sockets)
@@ -180,13 +182,14 @@ impl Process {
         self.folder.read("stat", &mut self.buffer)?;
         let has_ended = Stat::parse(&self.buffer).is_none_or(|stat| is_end(stat.state));
         // A process can continue without its main thread.
-        if has_ended { self.threads().map(drop) } else { Ok(()) }
+        if has_ended { self.threads(Instant::now()).map(drop) } else { Ok(()) }
     }
 
-    fn threads(&mut self) -> Result<Vec<Thread>, Error> {
+    fn threads(&mut self, at: Instant) -> Result<Vec<Thread>, Error> {
         let mut threads = Vec::with_capacity(self.known.len());
+        let is_crowded = is_crowded(&mut self.buffer);
         for tid in self.folder.list("task")? {
-            threads.extend(self.thread(tid)?);
+            threads.extend(self.thread(tid, at, is_crowded)?);
         }
         // An unreaped process still exists, with an ended thread.
         if threads.iter().all(|thread| is_end(thread.state)) {
@@ -197,7 +200,7 @@ impl Process {
     }
 
     /// Samples a thread. `None` if it has ended meanwhile.
-    fn thread(&mut self, tid: u32) -> Result<Option<Thread>, Error> {
+    fn thread(&mut self, tid: u32, at: Instant, is_crowded: bool) -> Result<Option<Thread>, Error> {
         let (folder, buffer) = (&self.folder, &mut self.buffer);
         let path = |file| format!("task/{tid}/{file}");
         if !folder.read_if_there(&path("schedstat"), buffer)? {
@@ -206,7 +209,15 @@ impl Process {
         let scheduled = Scheduled::parse(buffer);
         let known = self.known.get(&tid).filter(|known| known.scheduled == scheduled);
         if let (Some(known), Some(_)) = (known, scheduled) {
-            return Ok(Some(known.clone()));
+            let mut thread = known.clone();
+            // It has not run, but may wait for a core.
+            if (is_crowded || thread.starved_since.is_some())
+                && folder.read_if_there(&path("stat"), buffer)?
+                && let Some(stat) = Stat::parse(buffer)
+            {
+                thread.has_not_run(stat.state, at);
+            }
+            return Ok(Some(thread));
         }
         if !folder.read_if_there(&path("stat"), buffer)? {
             return Ok(None);
@@ -243,6 +254,7 @@ impl Thread {
             involuntary_switches: switches.1,
             began_ticks: stat.began_ticks,
             scheduled,
+            starved_since: None,
         }
     }
 }
@@ -252,6 +264,20 @@ impl Thread {
 pub fn field(text: &[u8], name: &str) -> Option<u64> {
     let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name.as_bytes()))?;
     std::str::from_utf8(line).ok()?.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Whether more threads of the machine are runnable than there are cores: only then can one be runnable and not run for a whole interval. Unknown
+/// counts as true.
+fn is_crowded(buffer: &mut Vec<u8>) -> bool {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runnable = read("/proc/loadavg", buffer).ok().and_then(|()| runnable(buffer));
+    runnable.is_none_or(|runnable| runnable > cores)
+}
+
+/// Parses `0.20 0.18 0.12 3/80 11206`: proc(5).
+fn runnable(loadavg: &[u8]) -> Option<usize> {
+    let field = std::str::from_utf8(loadavg).ok()?.split_ascii_whitespace().nth(3)?;
+    field.split_once('/')?.0.parse().ok()
 }
 
 /// The time since boot, including the time in which the machine was suspended.

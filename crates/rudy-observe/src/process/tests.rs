@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use super::*;
+use crate::Target;
 
 /// A thread of this process that runs until it is dropped.
 struct Busy {
@@ -45,6 +46,76 @@ fn child() -> Child {
 
 fn of<'a>(difference: &'a Difference, name: &str) -> Option<&'a ThreadDifference> {
     difference.threads.iter().find(|thread| thread.name == name)
+}
+
+/// Processes of a name that are observed as one.
+fn named(name: &str) -> Processes {
+    Processes::open(&Target::Name(name.to_owned())).unwrap()
+}
+
+#[test]
+fn processes_of_a_name_are_observed_as_one_until_the_last_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("rudy-workers");
+    std::os::unix::fs::symlink("/bin/cat", &program).unwrap();
+    let start = || Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut children = vec![start(), start()];
+    let mut processes = named("rudy-workers");
+    let ids = |children: &[Child]| children.iter().map(Child::id).collect::<Vec<_>>();
+    let threads = |processes: &mut Processes| {
+        let mut threads: Vec<_> =
+            processes.sample().unwrap().threads.iter().map(|thread| thread.tid).collect();
+        threads.sort_unstable();
+        threads
+    };
+    assert_eq!(threads(&mut processes), ids(&children));
+    let one = Process::open(children[0].id()).unwrap().sample().unwrap();
+    let sum = processes.sample().unwrap();
+    assert!(sum.memory.rss_bytes > one.memory.rss_bytes && sum.descriptors.open > one.descriptors.open);
+    assert_eq!((sum.descriptors.limit, one.descriptors.limit.is_some()), (None, true));
+    // A later one is found with the next search.
+    children.push(start());
+    while threads(&mut processes).len() < 3 {
+        thread::yield_now();
+    }
+    assert_eq!(threads(&mut processes), ids(&children));
+    let left = children.iter_mut().map(|child| {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        processes.check_runs().is_ok()
+    });
+    assert_eq!(left.collect::<Vec<_>>(), [true, true, false]);
+    assert!(processes.sample().unwrap_err().is_end());
+}
+
+#[test]
+fn what_ends_takes_no_cpu_from_the_sum() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("rudy-burners");
+    std::os::unix::fs::symlink("/bin/sh", &program).unwrap();
+    let start = || Command::new(&program).args(["-c", "while :; do :; done"]).spawn().unwrap();
+    let mut children = [start(), start()];
+    let mut processes = named("rudy-burners");
+    let cpu = |sample: &Sample| sample.cpu_user + sample.cpu_system;
+    let before = loop {
+        let sample = processes.sample().unwrap();
+        if cpu(&sample) > Duration::from_millis(100) {
+            break sample;
+        }
+    };
+    children[0].kill().unwrap();
+    children[0].wait().unwrap();
+    let after = processes.sample().unwrap();
+    assert!(cpu(&after) >= cpu(&before), "{:?} {:?}", cpu(&after), cpu(&before));
+    assert_eq!(after.since(&before).threads_ended, 1);
+    children[1].kill().unwrap();
+    children[1].wait().unwrap();
+}
+
+#[test]
+fn the_number_of_runnable_threads_is_that_of_the_machine() {
+    assert_eq!(runnable(b"0.20 0.18 0.12 3/80 11206\n"), Some(3));
+    assert_eq!((runnable(b"0.20 0.18 0.12 80 11206"), runnable(b"")), (None, None));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A thread, from `/proc/PID/task/TID`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::field;
 
@@ -33,6 +33,18 @@ pub struct Thread {
     /// The contents of `schedstat`. While they do not change, the thread has not run and all fields above are
     /// valid.
     pub(super) scheduled: Option<Scheduled>,
+    /// When it was first seen runnable without having run since. The kernel counts this time as run delay when it runs.
+    pub(super) starved_since: Option<Instant>,
+}
+
+impl Thread {
+    /// It has not run since the last sample, and has this state now.
+    pub(super) fn has_not_run(&mut self, state: char, at: Instant) {
+        self.state = state;
+        self.starved_since = (state == 'R').then(|| self.starved_since.unwrap_or(at));
+        let starved = self.starved_since.map(|since| at.saturating_duration_since(since)).unwrap_or_default();
+        self.ready = self.scheduled.map(|scheduled| scheduled.ready + starved);
+    }
 }
 
 /// The fields of `schedstat`.

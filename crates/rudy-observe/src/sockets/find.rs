@@ -1,4 +1,4 @@
-//! Finds the sockets of a process: looks up the inodes of its descriptors in the tables of its network
+//! Finds the sockets of processes: looks up the inodes of their descriptors in the tables of their network
 //! namespace.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -13,14 +13,20 @@ use crate::folder::Folder;
 use crate::{Descriptors, Error};
 
 impl Sockets {
-    /// Finds the sockets of a process, whose number of descriptors has a limit.
-    pub(crate) fn find(folder: &Folder, limit: Option<u64>, remotes: &mut Remotes) -> Result<Self, Error> {
+    /// Finds the sockets of processes in one network namespace. The number of their descriptors has a limit.
+    pub(crate) fn find(
+        folders: &[&Folder],
+        limit: Option<u64>,
+        remotes: &mut Remotes,
+    ) -> Result<Self, Error> {
         let at = Instant::now();
-        let numbers = folder.list("fd")?;
-        let mut inodes = Inodes::of(folder, &numbers);
-        let tables = Tables::read(folder, &mut inodes)?;
+        let (mut inodes, mut open) = (Inodes(HashMap::new()), 0);
+        for folder in folders {
+            open += inodes.add(folder)?;
+        }
+        let tables = Tables::read(folders[0], &mut inodes)?;
         // A descriptor that still exists after the tables were read is in none of them.
-        inodes.0.retain(|inode, number| inode_of(folder, *number) == Some(*inode));
+        inodes.0.retain(|inode, (folder, number)| inode_of(folder, *number) == Some(*inode));
         let listeners = Listeners::of(&tables.with_descriptor);
         remotes.remember(&tables.with_descriptor, &listeners);
         let without_descriptor = tables
@@ -30,34 +36,38 @@ impl Sockets {
             .collect();
         Ok(Self {
             at,
-            descriptors: Descriptors { open: Some(numbers.len() as u64), limit },
+            descriptors: Descriptors { open: Some(open), limit },
             with_descriptor: tables.with_descriptor,
             without_descriptor,
             udp: tables.udp,
             unix: tables.unix,
-            in_no_table: inodes.by_protocol(folder.pid()),
+            in_no_table: inodes.by_protocol(),
         })
     }
 }
 
-/// Inodes of sockets that were found in no table yet, each with a descriptor.
-struct Inodes(HashMap<u64, u32>);
+/// Inodes of sockets that were found in no table yet, each with a descriptor of a process.
+struct Inodes<'a>(HashMap<u64, (&'a Folder, u32)>);
 
-impl Inodes {
-    fn of(folder: &Folder, numbers: &[u32]) -> Self {
-        Self(numbers.iter().filter_map(|number| Some((inode_of(folder, *number)?, *number))).collect())
+impl<'a> Inodes<'a> {
+    /// Adds those of a process. Returns the number of all its descriptors.
+    fn add(&mut self, folder: &'a Folder) -> Result<u64, Error> {
+        let numbers = folder.list("fd")?;
+        let inode = |number: &u32| Some((inode_of(folder, *number)?, (folder, *number)));
+        self.0.extend(numbers.iter().filter_map(inode));
+        Ok(numbers.len() as u64)
     }
 
-    /// Whether the process has a descriptor for the inode. Removes it, because it is found only once.
+    /// Whether a process has a descriptor for the inode. Removes it, because it is found only once.
     fn take(&mut self, inode: u64) -> bool {
         self.0.remove(&inode).is_some()
     }
 
     /// The number of sockets that were found in no table, by protocol.
-    fn by_protocol(&self, pid: u32) -> BTreeMap<String, usize> {
+    fn by_protocol(&self) -> BTreeMap<String, usize> {
         let mut protocols = BTreeMap::new();
-        for number in self.0.values() {
-            *protocols.entry(protocol(pid, *number)).or_default() += 1;
+        for (folder, number) in self.0.values() {
+            *protocols.entry(protocol(folder.pid(), *number)).or_default() += 1;
         }
         protocols
     }
@@ -91,7 +101,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn read(folder: &Folder, inodes: &mut Inodes) -> Result<Self, Error> {
+    fn read(folder: &Folder, inodes: &mut Inodes<'_>) -> Result<Self, Error> {
         let mut tables = Self::default();
         for table in ["net/tcp", "net/tcp6"] {
             folder.lines(table, |line| {
@@ -111,7 +121,7 @@ impl Tables {
         Ok(tables)
     }
 
-    fn take(&mut self, row: Row, inodes: &mut Inodes) {
+    fn take(&mut self, row: Row, inodes: &mut Inodes<'_>) {
         if row.inode == 0 {
             self.without_descriptor.push(row.socket);
         } else if inodes.take(row.inode) {

@@ -3,11 +3,12 @@
 use std::io::Read;
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::Process;
+use crate::{Process, Processes, Target};
 
 /// A listener, and both ends of a connection to it.
 fn pair() -> (TcpListener, TcpStream, TcpStream) {
@@ -106,6 +107,23 @@ fn a_connection_that_nobody_has_accepted_has_no_descriptor_and_is_counted_at_its
         .iter()
         .find(|socket| socket.local == listens && socket.state == State::Listen);
     assert_eq!(waiting.map(|socket| (socket.not_accepted, socket.unread_bytes)), Some((1, 0)));
+}
+
+#[test]
+fn a_socket_that_several_processes_have_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("rudy-heirs");
+    std::os::unix::fs::symlink("/bin/cat", &program).unwrap();
+    let (socket, heirs) = UnixStream::pair().unwrap();
+    let inherit = || Stdio::from(std::os::fd::OwnedFd::from(heirs.try_clone().unwrap()));
+    let mut children =
+        [(); 2].map(|()| Command::new(&program).stdin(inherit()).stdout(Stdio::null()).spawn().unwrap());
+    let mut processes = Processes::open(&Target::Name("rudy-heirs".to_owned())).unwrap();
+    assert_eq!((processes.pids().count(), processes.sockets().unwrap().unix), (2, 1));
+    drop((socket, heirs));
+    for child in &mut children {
+        child.wait().unwrap();
+    }
 }
 
 #[test]

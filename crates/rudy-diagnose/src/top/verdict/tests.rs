@@ -1,6 +1,7 @@
 //! Verdicts on invented threads.
 
 use super::*;
+use crate::top::order::{Sort, rows};
 use crate::top::tests::thread;
 
 fn over_a_second(threads: Vec<ThreadDifference>) -> Difference {
@@ -112,6 +113,18 @@ fn threads_that_wait_for_a_core_are_described() {
     waiting.ready = Some(Duration::from_millis(45));
     let text = texts(&over_a_second(vec![waiting])).join("\n");
     assert!(text.starts_with("its threads waited for a core 45 % as long as they ran"), "{text}");
+}
+
+#[test]
+fn a_thread_that_gets_no_core_is_not_idle() {
+    let starved =
+        ThreadDifference { ready: Some(Duration::from_secs(1)), state: 'R', ..thread(2, "worker", 0) };
+    let difference = over_a_second(vec![thread(1, "main", 0), starved]);
+    assert_eq!(
+        texts(&difference),
+        ["its threads waited for a core and did not run: the machine has too few free cores for them"]
+    );
+    assert_eq!(rows(&difference.threads, false, Sort::Cpu).iter().filter(|row| row.is_busy()).count(), 1);
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) fn run(options: &Options, interval: Duration) -> Exit {
 
 fn watch(options: &Options, interval: Duration) -> Result<(), Stop> {
     let mut before = report(options).map_err(Stop::Failed)?;
-    let mut ticker = Ticker::start(interval, before.pid).map_err(Stop::Waiting)?;
+    let mut ticker = Ticker::start(interval, Some(before.pid)).map_err(Stop::Waiting)?;
     let mut output = Output::new(options.plain || options.json);
     let is_screen = output.destination() == Destination::Screen;
     // Restores the terminal when the watch ends.
