@@ -37,7 +37,7 @@ const CLOCK_ERROR_S: i64 = 3 * 60 * 60;
 /// certificate that has expired already an hour after the last one.
 const CLOCK_NOTICED: Duration = Duration::from_mins(65);
 
-/// A response that the last client no longer wanted is received and stored for the next one within this time, in so many polls.
+/// A response that the last client no longer wanted is received and stored for the next one within this time, in at most this number of polls.
 const REST: Duration = Duration::from_mins(1);
 const REST_POLLS: u64 = 1_000;
 

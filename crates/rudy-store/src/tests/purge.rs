@@ -411,7 +411,7 @@ fn writes_that_fail_leave_a_list_that_can_be_read() {
         drop(store);
         let store = open(&folder);
         let left = paths.map(|path| get(&store, &key(path)).is_some());
-        // An error says that it may not hold; one that succeeded holds.
+        // An error does not mean that it does not hold; one that succeeded holds.
         assert!(!(purged[0] && left[0]) && !(purged[2] && left[1]), "{number} {written} {purged:?} {left:?}");
         assert!(left[2], "the store is not new: {number} {written} {purged:?} {left:?}");
     }
