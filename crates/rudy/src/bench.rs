@@ -16,7 +16,7 @@ use rudy_stats::Slo;
 use rudy_units::Rate;
 
 use crate::get::ServerFlags;
-use crate::values::{count, number, time, unsupported};
+use crate::values::{constant_rate, count, number, time, unsupported};
 
 /// Measure the throughput and latency of an HTTP server
 ///
@@ -242,7 +242,9 @@ pub(crate) enum BenchCommand {
   rudy bench -R 200k --split 1/2 --start-at 2026-11-21T10:00:00Z --json b.json http://10.0.0.1/
   rudy bench merge a.json b.json
 
-Run the first command on one machine and the second on another.")]
+Run the first command on one machine and the second on another.
+
+Exit codes: 0 done, 1 cannot read or write, 2 invalid arguments, or reports that do not belong together, 130 interrupted.")]
 pub(crate) struct Merge {
     /// Reports written by --json, or container logs that contain them
     #[arg(value_name = "FILE", required = true)]
@@ -374,13 +376,6 @@ fn max_error_rate(text: &str) -> Result<String, String> {
 
 fn term(text: String) -> Result<String, String> {
     text.parse::<Slo>().map(|_| text).map_err(|error| error.to_string())
-}
-
-fn constant_rate(text: &str) -> Result<f64, String> {
-    match text.parse()? {
-        Rate::Constant(rate) => Ok(rate),
-        Rate::Ramp(..) => Err("expected a constant rate, not a ramp".to_owned()),
-    }
 }
 
 /// Parses the value of -d, which is the body in curl.

@@ -18,7 +18,7 @@ use crate::running::cache::{Action, Options, run};
   rudy cache purge --tag product-17 --tag category-3
   rudy cache list --prefix https://example.org/ --json | jq '.objects | length'
 
-Exit codes: 0 done; 1 no server found, or no response; 2 invalid arguments, or a damaged folder.")]
+Exit codes: 0 done; 1 no server found, or no response; 2 invalid arguments; 3 `verify` found damaged files.")]
 pub(crate) struct Cache {
     #[command(subcommand)]
     command: Command,

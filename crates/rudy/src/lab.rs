@@ -1,11 +1,14 @@
 //! The flags of `rudy lab`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use rudy_command::{Exit, print, report_error};
 use rudy_experiment::{DiffFormat, DiffOptions, Format, Gate, ReportOptions};
 use rudy_lab::{Compare, Options};
+
+use crate::values::{constant_rate, number};
 
 /// Compare servers with repeated, interleaved benchmarks
 ///
@@ -144,13 +147,13 @@ struct CompareArguments {
     #[arg(long, value_name = "NAME", default_values = ["A", "B"], num_args = 1)]
     name: Vec<String>,
     /// Number of connections
-    #[arg(short, long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=28_000))]
-    connections: u32,
+    #[arg(short, long, value_name = "N", default_value = "64", value_parser = number)]
+    connections: NonZeroU32,
     /// Duration of each measurement
     #[arg(short, long, value_name = "TIME", default_value = "3s")]
     duration: rudy_units::Time,
     /// Requests per second; without it, each connection sends its next request after the response
-    #[arg(short = 'R', long, value_name = "N")]
+    #[arg(short = 'R', long, value_name = "RATE", value_parser = constant_rate)]
     rate: Option<f64>,
     /// Header field of each request, as in 'Accept: */*' (repeatable)
     #[arg(short = 'H', long, value_name = "FIELD")]
@@ -334,7 +337,7 @@ impl CompareArguments {
             commands: self.commands,
             urls: self.url,
             names: [a, b],
-            connections: self.connections,
+            connections: self.connections.get(),
             duration: self.duration,
             rate: self.rate,
             headers: self.header,

@@ -154,7 +154,9 @@ Signals:
   SIGTERM, SIGINT  finish requests in progress, then exit; a second signal exits at once
   SIGHUP           reload the configuration and reopen the access log; see `rudy reload`
   SIGUSR1          reopen the access log
-  SIGUSR2          replace the process by a new one without losing connections")]
+  SIGUSR2          replace the process by a new one without losing connections
+
+Exit codes: 0 stopped, 1 failed to run, 2 invalid arguments or settings.")]
 #[command(args(FLAGS_OF_OTHER_SERVERS.map(|(name, tip)| unsupported(name, tip))))]
 struct Serve {
     /// Folder to serve, or a configuration file with the extension .toml [default: the current folder]

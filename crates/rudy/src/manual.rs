@@ -124,6 +124,33 @@ mod tests {
         check(&command);
     }
 
+    /// The page has each code with its meaning. 0, 1, 2 and 130 mean the same in all commands, and the others name theirs.
+    #[test]
+    fn exit_codes_are_those_of_the_page() {
+        fn check(command: &Command, name: &str, rows: &[(&str, &str)]) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let codes = help.split_once("Exit codes: ").map(|(_, codes)| codes).unwrap_or_default();
+            for code in codes.split([',', ';']).filter_map(|part| part.split_ascii_whitespace().next()) {
+                let Ok(number) = code.parse::<u8>() else { continue };
+                let row = rows.iter().find(|(code, _)| *code == number.to_string());
+                let (_, text) = row.unwrap_or_else(|| panic!("{name}: no row for the exit code {number}"));
+                let is_common = [0, 1, 2, 130].contains(&number);
+                assert!(
+                    is_common || text.contains(&format!("`{name}")),
+                    "{name} is not in the row of {number}"
+                );
+            }
+            for command in command.get_subcommands() {
+                let name = format!("{name} {}", command.get_name());
+                check(command, name.trim_start(), rows);
+            }
+        }
+        let page = include_str!("../../../docs/commands.md");
+        let rows: Vec<_> =
+            page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ")).collect();
+        check(&CommandLine::command(), "", &rows);
+    }
+
     #[test]
     fn examples_and_notes_get_their_own_sections() {
         let command = Command::new("a").after_help("Examples:\n  a b   c\n  .d\n\nExit codes: 0\nor 1.");

@@ -24,7 +24,9 @@ use crate::{CommandLine, loopback, values};
   rudy mirror npm \"$(npm config get registry)\" -p 8082 --cache /srv/mirror
   rudy mirror go \"$(go env GOPROXY | cut -d, -f1)\" --listen :8083 --host mirror.example
 
-The output names the setting for clients. A configuration file can have several mirrors: see `mirror` in docs/mirror.md."
+The output names the setting for clients. A configuration file can have several mirrors: see `mirror` in docs/mirror.md.
+
+Exit codes: 0 stopped, 1 failed to run, 2 invalid arguments or settings."
 )]
 pub(crate) struct Mirror {
     /// Kind of the repository: maven, npm, pypi, crates, apt or go

@@ -8,7 +8,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser, UnknownArgumentValuePa
 use clap::{Arg, Args};
 use rudy_admin::RunningServer;
 use rudy_log::Destination;
-use rudy_units::{Count, Time};
+use rudy_units::{Count, Rate, Time};
 
 /// The flags of commands that ask a running server.
 #[derive(Debug, Args)]
@@ -52,6 +52,13 @@ pub(crate) fn count(text: &str) -> Result<u64, &'static str> {
 
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     text.parse::<Time>().map(|time| time.0)
+}
+
+pub(crate) fn constant_rate(text: &str) -> Result<f64, String> {
+    match text.parse()? {
+        Rate::Constant(rate) => Ok(rate),
+        Rate::Ramp(..) => Err("expected a constant rate, not a ramp".to_owned()),
+    }
 }
 
 pub(crate) fn number(text: &str) -> Result<NonZeroU32, String> {

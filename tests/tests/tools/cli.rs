@@ -39,8 +39,8 @@ fn success(output: Output) -> String {
 /// All commands but `http_load`, whose flags have one dash.
 const COMMANDS: &str = "\
 serve, check, import, replay, schema, mirror, precompress, reload, hash-password, certificates, certificates trust
-status, upstreams, metrics, upstreams drain, limits, cache, cache purge, completions, manual, tail, get
-bench, bench merge, flood, tls, lab, lab run, lab report, lab messages, top, conns";
+status, upstreams, metrics, upstreams drain, limits, cache, cache purge, cache list, cache verify, completions, manual, tail, get
+bench, bench merge, flood, tls, lab, lab run, lab compare, lab diff, lab list, lab show, lab report, lab messages, top, conns";
 
 #[test]
 fn help_of_every_command() {

@@ -165,7 +165,7 @@ fn verify(path: &std::path::Path, is_json: bool) -> Exit {
     };
     match check(&options, is_json, &mut stdout) {
         Ok(0) => Exit::Done,
-        Ok(_) => Exit::BadInput,
+        Ok(_) => Exit::NotMet,
         Err(why) => {
             let _ = writeln!(stderr, "error: cannot check {}: {why}", options.folder.display());
             Exit::CannotRun

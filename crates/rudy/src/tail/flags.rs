@@ -25,7 +25,9 @@ use super::{Options, Regex};
   rudy tail '/var/log/app/*.log'                all logs of a folder, new files included
   rudy tail -n 0 --grep ' 50[0-9] ' access.log  new lines with a server error
   rudy tail --no-follow -n 100 error.log        the last 100 lines, then exit
-  rudy tail --json '*.log' | jq .line           JSON lines for other programs")]
+  rudy tail --json '*.log' | jq .line           JSON lines for other programs
+
+Exit codes: 0 done, 1 a file cannot be read, 2 invalid arguments.")]
 pub(crate) struct Tail {
     /// Files or quoted patterns to follow
     #[arg(value_name = "FILE", required = true, value_parser = PathBufValueParser::new().try_map(local_file))]
