@@ -138,14 +138,9 @@ pub(crate) fn apply(route: &mut Table, table: &Table) {
     for (key, value) in table.keys() {
         match value {
             Value::Table(pairs) if JOINED.contains(&key.as_str()) => extend(route, key, pairs.clone()),
-            // Rules of access hold together with earlier ones.
-            Value::List(rules) if key == "access" => {
-                let mut all = match route.remove(key) {
-                    Some(Value::List(all)) => all,
-                    _ => Vec::new(),
-                };
-                all.extend(rules.iter().cloned());
-                route.set(key, Value::List(all));
+            // Rules that no longer hold.
+            Value::Bool(false) if ["access", "basic_auth", "forward_auth"].contains(&key.as_str()) => {
+                route.remove(key);
             }
             _ => route.set(key, value.clone()),
         }

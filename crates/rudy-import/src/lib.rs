@@ -5,6 +5,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod apache;
 mod caddy;
 mod chain;
 mod files;
@@ -54,7 +55,8 @@ pub fn import(source: Source, main: &File, read: ReadFiles<'_>) -> Result<Import
     match source {
         Source::Nginx => nginx(main, read),
         Source::Caddy => caddy(main, read),
-        Source::Apache | Source::Haproxy => Err(SyntaxError {
+        Source::Apache => apache(main, read),
+        Source::Haproxy => Err(SyntaxError {
             place: Place { file: main.name.as_str().into(), line: 1 },
             problem: "this server is not translated".to_owned(),
         }),
@@ -71,6 +73,20 @@ pub fn caddy(main: &File, read: ReadFiles<'_>) -> Result<Import, SyntaxError> {
     let blocks = caddy::read(main, read, &mut ledger)?;
     let (toml, files) = caddy::translate(&blocks, &mut ledger);
     Ok(Import { toml, files, report: ledger.into_report() })
+}
+
+/// Translates a configuration of Apache: its main file, a part of it with virtual hosts, or a `.htaccess`.
+///
+/// # Errors
+///
+/// The text is no configuration of Apache.
+pub fn apache(main: &File, read: ReadFiles<'_>) -> Result<Import, SyntaxError> {
+    let mut ledger = report::Ledger::default();
+    let directives = apache::read(main, read, &mut ledger)?;
+    let (folder, name) = main.name.rsplit_once('/').unwrap_or(("", &main.name));
+    let folder = name.contains("htaccess").then_some(folder);
+    let toml = apache::translate(&directives, folder, &mut ledger);
+    Ok(Import { toml, files: Vec::new(), report: ledger.into_report() })
 }
 
 /// Translates a configuration of nginx: its main file, a part of it such as a file with servers, or the output of `nginx -T`.

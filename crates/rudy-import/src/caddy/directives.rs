@@ -88,7 +88,7 @@ fn step(
     }
     let guard = matched.guard.clone();
     let advice = match directive.name.as_str() {
-        "root" => root(directive, &matched, args, state),
+        "root" => root(&matched, args, state),
         "header" | "request_header" => fields(directive, guard, args, steps, context),
         "request_body" => request_body(directive, guard, steps, context),
         "redir" => redirect(guard, args, steps),
@@ -224,13 +224,12 @@ fn spellings(guard: &Guard, steps: &mut Vec<Step>) {
 
 type Outcome = Result<(), String>;
 
-fn root(directive: &Directive, matched: &Matched, args: &[String], state: &mut State) -> Outcome {
+fn root(matched: &Matched, args: &[String], state: &mut State) -> Outcome {
     let folder = args.last().filter(|folder| !folder.contains('{'));
     let folder = folder.ok_or("write the folder: `root` has no placeholders")?;
     if !matched.guard.is_all() {
         return Err(format!("write `{folder}` as the folder of `files` in a route for its paths"));
     }
-    debug_assert!(!directive.name.is_empty());
     state.root = Some(folder.clone());
     Ok(())
 }
