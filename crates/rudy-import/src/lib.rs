@@ -10,6 +10,7 @@ mod caddy;
 mod chain;
 mod files;
 mod guard;
+mod haproxy;
 mod hoist;
 mod nginx;
 mod regexes;
@@ -56,10 +57,7 @@ pub fn import(source: Source, main: &File, read: ReadFiles<'_>) -> Result<Import
         Source::Nginx => nginx(main, read),
         Source::Caddy => caddy(main, read),
         Source::Apache => apache(main, read),
-        Source::Haproxy => Err(SyntaxError {
-            place: Place { file: main.name.as_str().into(), line: 1 },
-            problem: "this server is not translated".to_owned(),
-        }),
+        Source::Haproxy => haproxy(main),
     }
 }
 
@@ -86,6 +84,18 @@ pub fn apache(main: &File, read: ReadFiles<'_>) -> Result<Import, SyntaxError> {
     let (folder, name) = main.name.rsplit_once('/').unwrap_or(("", &main.name));
     let folder = name.contains("htaccess").then_some(folder);
     let toml = apache::translate(&directives, folder, &mut ledger);
+    Ok(Import { toml, files: Vec::new(), report: ledger.into_report() })
+}
+
+/// Translates a configuration of HAProxy.
+///
+/// # Errors
+///
+/// The text is no configuration of HAProxy.
+pub fn haproxy(main: &File) -> Result<Import, SyntaxError> {
+    let mut ledger = report::Ledger::default();
+    let sections = haproxy::read(main)?;
+    let toml = haproxy::translate(&sections, &mut ledger);
     Ok(Import { toml, files: Vec::new(), report: ledger.into_report() })
 }
 

@@ -25,7 +25,7 @@ const DIFFERENT: &[(&str, &str)] = &[
         "Rudy reads no .htaccess: import each of them, and put its routes into the site",
     ),
     (
-        "sslengine sslciphersuite sslhonorcipherorder sslsessioncache sslsessioncachetimeout sslusestapling sslstaplingcache \
+        "sslengine sslprotocol sslciphersuite sslhonorcipherorder sslsessioncache sslsessioncachetimeout sslusestapling sslstaplingcache \
          sslopensslconfcmd sslcompression sslstaplingrespondertimeout sslstaplingreturnrespondererrors sslrandomseed sslsessiontickets \
          sslproxyciphersuite sslproxyprotocol sslproxyengine sslinsecurerenegotiation sslpassphrasedialog ssloptions browsermatch",
         "Rudy offers only secure versions and cipher suites (docs/tls.md)",

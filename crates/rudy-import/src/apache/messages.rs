@@ -146,7 +146,8 @@ fn expires(directive: &Directive) -> Result<Vec<Value>, String> {
     }
     let extensions =
         TYPES.iter().find(|(kind, _)| *kind == directive.arg(0)).map(|(_, extensions)| extensions);
-    let extensions = extensions.ok_or("write `cache_control` for the extensions of this type")?;
+    let extensions =
+        extensions.ok_or("Rudy sets it by extension, and knows none for this type: write `cache_control`")?;
     let value = format!("max-age={seconds}");
     let rule = |extension: &str| {
         Value::table([("pattern", format!("*.{extension}").into()), ("value", value.as_str().into())])
@@ -180,6 +181,18 @@ const TYPES: &[(&str, &str)] = &[
     ("font/otf", "otf"),
     ("application/font-woff", "woff"),
     ("application/font-woff2", "woff2"),
+    ("application/manifest+json", "webmanifest"),
+    ("application/wasm", "wasm"),
+    ("application/rss+xml", "rss"),
+    ("application/atom+xml", "atom"),
+    ("application/vnd.ms-fontobject", "eot"),
+    ("font/eot", "eot"),
+    ("font/collection", "ttc"),
+    ("image/bmp", "bmp"),
+    ("text/calendar", "ics"),
+    ("text/markdown", "md"),
+    ("audio/ogg", "ogg oga"),
+    ("video/ogg", "ogv"),
     ("video/mp4", "mp4"),
     ("video/webm", "webm"),
     ("audio/mpeg", "mp3"),

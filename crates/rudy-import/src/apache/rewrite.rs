@@ -9,9 +9,24 @@ use crate::syntax::Directive;
 use crate::toml::{Table, Value};
 
 /// Patterns for all paths.
-const ALL: [&str; 16] = [
-    "^", ".", ".*", "^.*$", "(.*)", "^(.*)$", "^(.*)", "^.*", ".?", "^.+$", "(.+)", "^(.+)$", "^/?(.*)",
-    "^/?(.*)$", "^/(.*)$", ".+",
+const ALL: [&str; 17] = [
+    "^",
+    ".",
+    ".*",
+    "^.*$",
+    "(.*)",
+    "^(.*)$",
+    "^(.*)",
+    "^.*",
+    ".?",
+    "^.+$",
+    "(.+)",
+    "^(.+)$",
+    "^/?(.*)",
+    "^/?(.*)$",
+    "^/(.*)$",
+    ".+",
+    "^([\\s\\S]*)$",
 ];
 
 /// What the conditions of a rule mean.
@@ -116,14 +131,7 @@ impl<'a> Rule<'a> {
             Some(rest) if is_folder => format!("^{}{rest}", crate::regexes::escaped(base)),
             _ => pattern.to_owned(),
         };
-        Self {
-            expression,
-            is_all: ALL.contains(&pattern),
-            is_negated,
-            target: directive.arg(1),
-            flags,
-            base,
-        }
+        Self { expression, is_all: ALL.contains(&pattern), is_negated, target: directive.arg(1), flags, base }
     }
 
     fn flag(&self, names: &[&str]) -> Option<&str> {
@@ -163,6 +171,12 @@ impl<'a> Rule<'a> {
         }
         if let Some(why) = &met.unknown {
             return Outcome::Unprotected(format!("{why}: write the route with `when`"));
+        }
+        let is_slash = status.is_some() && ["%1", "/$1", "$1"].contains(&self.target);
+        if met.missing && is_slash {
+            return Outcome::Different(
+                "Rudy has no redirect for paths with a slash at the end: the application gets them",
+            );
         }
         if met.missing || met.existing {
             return Outcome::Open("write `try_files` or a route behind `files` with `next_route`".to_owned());

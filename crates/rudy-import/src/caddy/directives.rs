@@ -1,8 +1,11 @@
 //! The directives of a site as steps of a chain.
 
+use super::content::{error, file_server, php, respond, reverse_proxy};
+use super::logins::{basic_auth, forward_auth};
 use super::matchers::{self, Matched, Named};
 use super::order::Order;
 use super::proxy;
+use super::rewrites::{redirect, rewrite, uri};
 use super::text::{Use, size, translate};
 use crate::chain::Step;
 use crate::guard::Guard;
@@ -20,12 +23,12 @@ pub(super) struct Context<'a> {
 
 /// What earlier directives have changed about the request.
 #[derive(Debug, Clone, Default)]
-struct State {
-    root: Option<String>,
+pub(super) struct State {
+    pub(super) root: Option<String>,
     /// The beginning of the path that `handle_path` or `uri strip_prefix` removes.
-    prefix: String,
-    add_prefix: Option<String>,
-    try_files: Vec<String>,
+    pub(super) prefix: String,
+    pub(super) add_prefix: Option<String>,
+    pub(super) try_files: Vec<String>,
 }
 
 /// The steps of a site.
@@ -68,7 +71,7 @@ fn of_block<'a>(
     steps
 }
 
-fn table(key: &str, value: impl Into<Value>) -> Table {
+pub(super) fn table(key: &str, value: impl Into<Value>) -> Table {
     let mut table = Table::default();
     table.set(key, value);
     table
@@ -193,12 +196,12 @@ fn closes(directive: &Directive) -> bool {
 }
 
 /// Adds a handler that closes paths. Caddy compares paths without regard to case, so other spellings are closed, too.
-fn closing(guard: Guard, table: Table, steps: &mut Vec<Step>) {
+pub(super) fn closing(guard: Guard, table: Table, steps: &mut Vec<Step>) {
     spellings(&guard, steps);
     steps.push(Step::Handler(guard, table));
 }
 
-fn spellings(guard: &Guard, steps: &mut Vec<Step>) {
+pub(super) fn spellings(guard: &Guard, steps: &mut Vec<Step>) {
     let pattern = |path: &String| {
         let has_case = path.starts_with('/') && path.contains(|letter: char| letter.is_alphabetic());
         let (start, end) = match (path.strip_suffix("/**"), path.strip_suffix("*/*"), path.strip_suffix("/*"))
@@ -222,7 +225,7 @@ fn spellings(guard: &Guard, steps: &mut Vec<Step>) {
     }
 }
 
-type Outcome = Result<(), String>;
+pub(super) type Outcome = Result<(), String>;
 
 fn root(matched: &Matched, args: &[String], state: &mut State) -> Outcome {
     let folder = args.last().filter(|folder| !folder.contains('{'));
@@ -284,76 +287,6 @@ fn request_body(
     Ok(())
 }
 
-fn redirect(guard: Guard, args: &[String], steps: &mut Vec<Step>) -> Outcome {
-    let to = args.first().ok_or("write its target")?;
-    let status = match args.get(1).map(String::as_str) {
-        None | Some("temporary" | "html") => 302_u64,
-        Some("permanent") => 301,
-        Some(text) => text
-            .parse()
-            .ok()
-            .filter(|status| [301, 302, 303, 307, 308].contains(status))
-            .ok_or("write its status")?,
-    };
-    let mut add = |guard: Guard, to: &str| {
-        let to = translate(to, Use::Target)?;
-        let value = Value::table([("to", to.into()), ("status", status.into())]);
-        steps.push(Step::Handler(guard, table("redirect", value)));
-        Ok(())
-    };
-    if let Some(rest) = to.strip_prefix("{scheme}://") {
-        add(guard.and(&Guard::condition("scheme", "https")), &format!("https://{rest}"))?;
-        return add(guard, &format!("http://{rest}"));
-    }
-    add(guard, to)
-}
-
-fn rewrite(matched: &Matched, args: &[String], state: &mut State, steps: &mut Vec<Step>) -> Outcome {
-    let to = args.first().ok_or("write its target")?;
-    let added = to.strip_suffix("{uri}").or_else(|| to.strip_suffix("{path}"));
-    if let Some(prefix) = added.filter(|prefix| !prefix.contains('{')) {
-        if !matched.guard.is_all() {
-            return Err("write `add_prefix` into the `proxy` of its paths".to_owned());
-        }
-        state.add_prefix = Some(prefix.trim_end_matches('/').to_owned()).filter(|prefix| !prefix.is_empty());
-        return Ok(());
-    }
-    let to = translate(to, Use::Target)?;
-    let path = to.split('?').next().unwrap_or_default();
-    if matched.guard.is_all() {
-        // Files then have only this one; other handlers would need a route of their own.
-        if path.contains('{') || !path.starts_with('/') || to.contains('?') {
-            return Err("write the route for the new path, and `rewrite` before it".to_owned());
-        }
-        state.try_files = vec![path.trim_start_matches('/').to_owned()];
-        return Ok(());
-    }
-    let is_same =
-        Guard::paths([path.to_owned()]).implies(&Guard::paths(matched.guard.path().iter().cloned()));
-    let is_known = !matched.guard.path().is_empty() && !matched.guard.path()[0].starts_with("regex:");
-    if !path.starts_with('/') || is_same || !is_known && path.contains('{') {
-        return Err("the new path could match again: write the route for it".to_owned());
-    }
-    steps.push(Step::Handler(matched.guard.clone(), table("rewrite", to)));
-    Ok(())
-}
-
-fn uri(matched: &Matched, args: &[String], state: &mut State) -> Outcome {
-    match args {
-        [operation, prefix] if operation == "strip_prefix" && prefix.starts_with('/') => {
-            let prefix = prefix.trim_end_matches('/');
-            let within = Guard::paths([format!("{prefix}/*")]);
-            let is_within = matched.guard.is_all() || matched.guard.implies(&within);
-            if !is_within || !crate::regexes::is_plain(prefix) {
-                return Err("write `strip_prefix = true` into the `proxy` of its paths".to_owned());
-            }
-            state.prefix.push_str(prefix);
-            Ok(())
-        }
-        _ => Err("write `rewrite`, or let the application use the path of the client".to_owned()),
-    }
-}
-
 fn try_files(matched: &Matched, args: &[String], state: &mut State) -> Outcome {
     if !matched.guard.is_all() {
         return Err("write `try_files` into the `files` of its paths".to_owned());
@@ -372,58 +305,6 @@ fn try_files(matched: &Matched, args: &[String], state: &mut State) -> Outcome {
         }
     }
     state.try_files = entries;
-    Ok(())
-}
-
-fn basic_auth(
-    directive: &Directive,
-    guard: Guard,
-    args: &[String],
-    steps: &mut Vec<Step>,
-    context: &mut Context<'_>,
-) -> Outcome {
-    if args.first().is_some_and(|algorithm| algorithm != "bcrypt") {
-        return Err("the passwords need hashes of `rudy hash-password`".to_owned());
-    }
-    let realm = args.get(1).filter(|realm| realm.is_ascii() && !realm.contains('{'));
-    let mut lines = String::new();
-    for user in directive.children() {
-        let hash = user.arg(0);
-        let is_bcrypt =
-            ["$2a$", "$2b$", "$2y$"].iter().any(|start| hash.starts_with(start)) && hash.len() == 60;
-        if !is_bcrypt || user.name.contains(':') {
-            context
-                .ledger
-                .open(user, "its hash is no bcrypt: run `rudy hash-password`, and add it to the file");
-            continue;
-        }
-        context.ledger.translated(user);
-        lines.push_str(&format!("{}:{hash}\n", user.name));
-    }
-    if lines.is_empty() {
-        return Err("no user has a hash that Rudy can read: write `basic_auth`".to_owned());
-    }
-    let at = context.users.iter().position(|known| *known == lines).unwrap_or_else(|| {
-        context.users.push(lines);
-        context.users.len() - 1
-    });
-    let mut keys = vec![("file", super::users_file(at).into())];
-    keys.extend(realm.map(|realm| ("realm", realm.as_str().into())));
-    spellings(&guard, steps);
-    steps.push(Step::Setting(guard, table("basic_auth", Value::table(keys))));
-    Ok(())
-}
-
-fn forward_auth(
-    directive: &Directive,
-    guard: Guard,
-    args: &[String],
-    steps: &mut Vec<Step>,
-    context: &mut Context<'_>,
-) -> Outcome {
-    let value = proxy::forward_auth(directive, args, context.ledger)?;
-    spellings(&guard, steps);
-    steps.push(Step::Setting(guard, table("forward_auth", value)));
     Ok(())
 }
 
@@ -471,7 +352,7 @@ fn blocks(
             return Err("write its route with `strip_prefix`".to_owned());
         }
         inner.prefix.push_str(path);
-        guard = Guard::paths([pattern_of(&inner.prefix)]);
+        guard = Guard::paths([format!("{}/*", inner.prefix)]);
     }
     let block = of_block(directive.children(), named, &inner, directive.name != "route", context);
     if directive.name == "route" && guard.is_all() {
@@ -488,163 +369,5 @@ fn blocks(
         Some(Step::Blocks(blocks)) if directive.name != "route" => blocks.push((guard, block)),
         _ => steps.push(Step::Blocks(vec![(guard, block)])),
     }
-    Ok(())
-}
-
-fn pattern_of(prefix: &str) -> String {
-    format!("{prefix}/*")
-}
-
-fn error(guard: Guard, args: &[String], steps: &mut Vec<Step>) -> Outcome {
-    let status = args.iter().find_map(|arg| arg.parse::<u64>().ok()).unwrap_or(500);
-    let status = if (400..=599).contains(&status) { status } else { 500 };
-    closing(guard, table("respond", status), steps);
-    Ok(())
-}
-
-fn respond(
-    directive: &Directive,
-    guard: Guard,
-    args: &[String],
-    steps: &mut Vec<Step>,
-    context: &mut Context<'_>,
-) -> Outcome {
-    let is_status = |arg: &str| arg.len() == 3 && arg.parse::<u64>().is_ok();
-    let (mut body, mut status) = (None, 200_u64);
-    match args {
-        [] => {}
-        [one] if is_status(one) => status = one.parse().unwrap_or(200),
-        [text] => body = Some(text.clone()),
-        [text, code, ..] => {
-            body = Some(text.clone());
-            status = code.parse().ok().filter(|_| is_status(code)).ok_or("write its status")?;
-        }
-    }
-    for option in directive.children() {
-        context.ledger.translated(option);
-        if option.name == "body" {
-            body = Some(option.arg(0).to_owned());
-        }
-    }
-    if !(200..=599).contains(&status) {
-        return Err("write its status".to_owned());
-    }
-    let body = body.filter(|body| !body.is_empty());
-    if body
-        .as_ref()
-        .is_some_and(|body| body.contains('{') && translate(body, Use::Field).as_ref() != Ok(body))
-    {
-        if status >= 400 {
-            context
-                .ledger
-                .different(directive, "its text has placeholders, which Rudy does not replace there");
-        } else {
-            return Err("its text has placeholders: let an application do it".to_owned());
-        }
-    }
-    let value = match body {
-        None => status.into(),
-        Some(body) if status == 200 => Value::table([("body", body.into())]),
-        Some(body) => Value::table([("status", status.into()), ("body", body.into())]),
-    };
-    if status == 200 {
-        context.ledger.different(directive, "methods other than GET and HEAD get 405");
-    }
-    if status >= 400 {
-        closing(guard, table("respond", value), steps)
-    } else {
-        steps.push(Step::Handler(guard, table("respond", value)))
-    }
-    Ok(())
-}
-
-/// The guard of a handler that removes the prefix: its path has to be the folder.
-fn stripped(guard: Guard, state: &State) -> Guard {
-    if state.prefix.is_empty() || !guard.path().is_empty() {
-        return guard;
-    }
-    Guard::paths([pattern_of(&state.prefix)])
-}
-
-fn reverse_proxy(
-    directive: &Directive,
-    guard: Guard,
-    args: &[String],
-    state: &State,
-    steps: &mut Vec<Step>,
-    context: &mut Context<'_>,
-) -> Outcome {
-    if !state.try_files.is_empty() {
-        return Err("write the files and the rewritten path as routes before it".to_owned());
-    }
-    let strip = !state.prefix.is_empty();
-    let table = proxy::reverse_proxy(directive, args, strip, state.add_prefix.as_deref(), context.ledger)?;
-    steps.push(Step::Handler(stripped(guard, state), table));
-    Ok(())
-}
-
-fn php(
-    directive: &Directive,
-    guard: Guard,
-    args: &[String],
-    state: &State,
-    steps: &mut Vec<Step>,
-    context: &mut Context<'_>,
-) -> Outcome {
-    if !state.prefix.is_empty() {
-        return Err("write `php` with the path of its scripts".to_owned());
-    }
-    let table = proxy::php(directive, args, state.root.as_deref(), context.ledger)?;
-    steps.push(Step::Handler(guard, table));
-    Ok(())
-}
-
-fn file_server(
-    directive: &Directive,
-    guard: Guard,
-    args: &[String],
-    state: &State,
-    steps: &mut Vec<Step>,
-    context: &mut Context<'_>,
-) -> Outcome {
-    let mut root = state.root.clone();
-    let mut keys: Vec<(String, Value)> = Vec::new();
-    let mut passes_on = false;
-    if args.first().is_some_and(|arg| arg == "browse") {
-        keys.push(("browse".to_owned(), true.into()));
-    }
-    for option in directive.children() {
-        match option.name.as_str() {
-            "root" if !option.arg(0).contains('{') => root = Some(option.arg(0).to_owned()),
-            "index" => keys.push(("index".to_owned(), Value::texts(option.args.iter().cloned()))),
-            "browse" if option.args.is_empty() => keys.push(("browse".to_owned(), true.into())),
-            "pass_thru" => passes_on = true,
-            "hide" | "precompressed" | "disable_canonical_uris" | "status" | "etag_file_extensions" => {
-                let hides = option.name == "hide" && option.args.iter().any(|name| !name.starts_with('.'));
-                if hides {
-                    return Err("write a route with `respond = 404` for the files of `hide`".to_owned());
-                }
-                context
-                    .ledger
-                    .different(option, "Rudy hides names with a dot, and looks for compressed copies");
-                continue;
-            }
-            _ => {
-                context.ledger.open(option, "write it into `files` by hand");
-                continue;
-            }
-        }
-        context.ledger.translated(option);
-    }
-    let root = root.ok_or("write `files` with a folder: Caddy serves the one that it was started in")?;
-    keys.insert(0, ("root".to_owned(), root.into()));
-    if state.try_files.iter().any(|entry| entry != "{path}") {
-        keys.push(("try_files".to_owned(), Value::texts(state.try_files.iter().cloned())));
-    }
-    if passes_on {
-        keys.push(("next_route".to_owned(), true.into()));
-    }
-    let value = if keys.len() == 1 { keys.remove(0).1 } else { Value::Table(keys) };
-    steps.push(Step::Handler(stripped(guard, state), table("files", value)));
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! A Caddyfile as sites and routes.
 
+mod content;
 mod directives;
 mod global;
+mod logins;
 mod matchers;
 mod order;
 mod proxy;
+mod rewrites;
 mod site;
 mod snippets;
 mod syntax;

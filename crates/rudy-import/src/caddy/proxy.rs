@@ -179,8 +179,12 @@ pub(super) fn field_change(name: &str, args: &[String]) -> Result<(String, Value
         _ => (' ', name),
     };
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    if name.is_empty() || !name.bytes().all(is_name) {
-        return Err("write the fields by hand: their names have patterns".to_owned());
+    let is_fixed =
+        ["host", "connection", "content-length", "date"].contains(&name.to_ascii_lowercase().as_str());
+    if name.is_empty() || is_fixed || !name.bytes().all(is_name) {
+        return Err(
+            "write the fields by hand: Rudy sets this one itself, or its name has a pattern".to_owned()
+        );
     }
     let value = match (kind, args) {
         ('-', _) => Value::Bool(false),
