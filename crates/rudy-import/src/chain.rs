@@ -1,6 +1,6 @@
 //! Steps that a request passes in order, as routes: settings for some of the requests, and handlers that respond to some.
 //!
-//! Caddy, Apache and HAProxy think in such chains. A route of Rudy has one handler and all its settings. So each handler becomes a route,
+//! Caddy, Apache and `HAProxy` think in such chains. A route of Rudy has one handler and all its settings. So each handler becomes a route,
 //! and for each setting that only some of its requests have, one more before it.
 
 use crate::guard::{Guard, covers};

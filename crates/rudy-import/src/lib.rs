@@ -1,4 +1,4 @@
-//! Translates configurations of nginx, Caddy, Apache and HAProxy into `rudy.toml`. Text in, text out: the caller reads the files that are included.
+//! Translates configurations of nginx, Caddy, Apache and `HAProxy` into `rudy.toml`. Text in, text out: the caller reads the files that are included.
 //!
 //! Each directive gets a verdict: translated, different by design, or not translated. What closes something stays closed if it cannot be
 //! translated.
@@ -87,11 +87,11 @@ pub fn apache(main: &File, read: ReadFiles<'_>) -> Result<Import, SyntaxError> {
     Ok(Import { toml, files: Vec::new(), report: ledger.into_report() })
 }
 
-/// Translates a configuration of HAProxy.
+/// Translates a configuration of `HAProxy`.
 ///
 /// # Errors
 ///
-/// The text is no configuration of HAProxy.
+/// The text is no configuration of `HAProxy`.
 pub fn haproxy(main: &File) -> Result<Import, SyntaxError> {
     let mut ledger = report::Ledger::default();
     let sections = haproxy::read(main)?;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::guard::Guard;
+
 /// A pattern of a path with Rudy's syntax, or why it has none.
 pub(crate) fn path_pattern(expression: &str, ignore_case: bool) -> Result<String, String> {
     let expression = expression.replace("(?P<", "(?<");
@@ -37,6 +39,19 @@ pub(crate) fn widened(expression: &str) -> String {
         rest = after_group(&rest[at..]);
     }
     result + rest
+}
+
+/// The paths that a rule closes, and whether they are more than its own, because a part of the expression is left out.
+pub(crate) fn closed(expression: &str, ignore_case: bool) -> Result<(Guard, bool), String> {
+    if let Ok(pattern) = path_pattern(expression, ignore_case) {
+        return Ok((Guard::paths([pattern]), false));
+    }
+    let guard = Guard::paths([path_pattern(&widened(expression), ignore_case)?]);
+    // The usual exception: files that authorities and clients look for.
+    let is_exception =
+        ["(?!well-known", "(?!\\.well-known", "(?!/well-known"].iter().any(|part| expression.contains(part));
+    let well_known = Guard::paths(["/.well-known/*".to_owned()]).negated().filter(|_| is_exception);
+    Ok(well_known.map_or((guard.clone(), true), |except| (except.and(&guard), false)))
 }
 
 /// What follows the group at the start of a text.

@@ -11,7 +11,7 @@ pub enum Source {
     Caddy,
     /// Apache: its main file, virtual hosts, or a `.htaccess`.
     Apache,
-    /// HAProxy.
+    /// `HAProxy`.
     Haproxy,
 }
 
@@ -26,7 +26,11 @@ impl Source {
         if name.starts_with("haproxy") || name.ends_with(".haproxy") {
             return Some(Self::Haproxy);
         }
-        if name.contains("htaccess") || name.starts_with("apache") || name.starts_with("httpd") {
+        if name.contains("htaccess")
+            || name.ends_with(".apache")
+            || name.starts_with("apache")
+            || name.starts_with("httpd")
+        {
             return Some(Self::Apache);
         }
         if name.starts_with("nginx") {

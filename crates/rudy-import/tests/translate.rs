@@ -20,8 +20,17 @@ fn translated(name: &str, text: &str) -> String {
 }
 
 /// The files whose translations are beside them.
-const CASES: [&str; 6] =
-    ["proxy.conf", "order.conf", "php.conf", "closed.conf", "rewrites.conf", "caddy.Caddyfile"];
+const CASES: [&str; 9] = [
+    "proxy.conf",
+    "order.conf",
+    "php.conf",
+    "closed.conf",
+    "rewrites.conf",
+    "caddy.Caddyfile",
+    "apache.htaccess",
+    "vhosts.apache",
+    "frontends.haproxy",
+];
 
 #[test]
 fn configurations_are_translated_as_expected() {

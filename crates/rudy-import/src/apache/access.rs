@@ -76,7 +76,12 @@ pub(super) fn settings(block: &[Directive], outer: &[&Directive], ledger: &mut L
 
 /// Rules that reject everyone.
 fn closed() -> Value {
-    Value::List(vec![Value::table([("deny", "anyone")].map(|(key, value)| (key, Value::from(value))))])
+    Value::List(vec![Value::table([("deny", Value::from("anyone"))])])
+}
+
+/// Whether settings reject everyone.
+pub(super) fn is_closed(table: &Table) -> bool {
+    table.get("access") == Some(&closed())
 }
 
 fn rule(directive: &Directive, rules: &mut Rules, is_not: bool, ledger: &mut Ledger) {

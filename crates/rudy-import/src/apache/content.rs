@@ -38,7 +38,8 @@ impl Content {
             None => root.clone(),
         };
         let front = self.front.as_deref();
-        let is_script = |text: &str| text.split('?').next().is_some_and(|path| path.ends_with(".php"));
+        let is_script =
+            |text: &str| text.split('?').next().is_some_and(|path| path.rsplit('.').next() == Some("php"));
         let runs_php = self.php.is_some() || self.has_scripts || front.is_some_and(is_script);
         if !runs_php {
             return vec![self.files(&root, front.map(str::to_owned))];
@@ -48,13 +49,17 @@ impl Content {
             (self.php.is_none()).then_some("Apache runs PHP itself; Rudy needs php-fpm: write its address.");
         if front.is_none_or(|front| front == "index.php") && self.front.is_some() {
             let mut table = Table::default();
-            comment.iter().for_each(|comment| table.comment(*comment));
+            if let Some(comment) = comment {
+                table.comment(comment);
+            }
             table.set("php", Value::table([("root", root.into()), ("address", address.into())]));
             return vec![Step::Handler(Guard::default(), table)];
         }
         // Without a script for all paths, or with a query for it: the scripts, then the files.
         let mut scripts = Table::default();
-        comment.iter().for_each(|comment| scripts.comment(*comment));
+        if let Some(comment) = comment {
+            scripts.comment(comment);
+        }
         scripts.set("fastcgi", Value::table([("address", address.into()), ("root", root.as_str().into())]));
         let target =
             front.map(|front| if front.contains('?') { format!("/{front}") } else { front.to_owned() });

@@ -39,6 +39,7 @@ pub(crate) fn translate(directives: &[Directive], folder: Option<&str>, ledger: 
     let mut sites: Vec<Site> = Vec::new();
     if hosts.is_empty() {
         if let Some(folder) = folder {
+            let folder = if folder.is_empty() { "." } else { folder };
             top.comment(format!(
                 "The rules of the folder {folder}: put its routes into the site that has it."
             ));

@@ -2,7 +2,7 @@
 
 use crate::chain::Step;
 use crate::guard::Guard;
-use crate::regexes::path_pattern;
+use crate::regexes::{closed, path_pattern};
 use crate::report::Ledger;
 use crate::syntax::Directive;
 use crate::toml::{Table, Value};
@@ -13,7 +13,7 @@ pub(super) fn steps(block: &[Directive], outer: &Guard, ledger: &mut Ledger) -> 
     for directive in block {
         let outcome = match directive.name.to_ascii_lowercase().as_str() {
             "redirect" | "redirectpermanent" | "redirecttemp" => simple(directive, outer, &mut steps),
-            "redirectmatch" => by_regex(directive, outer, &mut steps),
+            "redirectmatch" => by_regex(directive, outer, &mut steps, ledger),
             _ => continue,
         };
         match outcome {
@@ -92,20 +92,22 @@ fn simple(directive: &Directive, outer: &Guard, steps: &mut Vec<Step>) -> Outcom
     Ok(())
 }
 
-fn by_regex(directive: &Directive, outer: &Guard, steps: &mut Vec<Step>) -> Outcome {
+fn by_regex(directive: &Directive, outer: &Guard, steps: &mut Vec<Step>, ledger: &mut Ledger) -> Outcome {
     let (status, args) = status(directive);
     let closes = status >= 400;
     let expression = args.first().map(String::as_str).unwrap_or_default();
-    let pattern = match path_pattern(expression, false) {
-        Err(_) if closes => path_pattern(&crate::regexes::widened(expression), false),
-        pattern => pattern,
-    };
-    let pattern = pattern.map_err(|why| (closes, format!("{why}: write its route")))?;
-    let guard = outer.and(&Guard::paths([pattern]));
     if closes {
-        handler(directive, guard, "respond", status.into(), steps);
+        let (guard, is_wider) =
+            closed(expression, false).map_err(|why| (true, format!("{why}: write its route")))?;
+        handler(directive, outer.and(&guard), "respond", status.into(), steps);
+        if is_wider {
+            ledger.different(directive, "more paths are closed: Rudy has no look-around");
+        }
         return Ok(());
     }
+    let pattern =
+        path_pattern(expression, false).map_err(|why| (false, format!("{why}: write its route")))?;
+    let guard = outer.and(&Guard::paths([pattern]));
     let mut to = args.get(1).cloned().unwrap_or_default();
     for group in 0..10_u8 {
         to = to.replace(&format!("${group}"), &format!("{{{group}}}"));

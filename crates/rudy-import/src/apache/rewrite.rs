@@ -1,9 +1,9 @@
-//! mod_rewrite: rules with conditions.
+//! `mod_rewrite`: rules with conditions.
 
 use super::content::Content;
 use crate::chain::Step;
 use crate::guard::Guard;
-use crate::regexes::{path_pattern, widened, wildcards};
+use crate::regexes::{closed, path_pattern, wildcards};
 use crate::report::Ledger;
 use crate::syntax::Directive;
 use crate::toml::{Table, Value};
@@ -81,7 +81,7 @@ pub(super) fn steps(
                         table.comments.insert(0, comment.clone());
                     }
                 }
-                report(directive, &conditions, outcome, ledger);
+                report(directive, &conditions, &outcome, ledger);
                 conditions.clear();
             }
             _ => {}
@@ -98,9 +98,9 @@ enum Outcome {
     Unprotected(String),
 }
 
-fn report(rule: &Directive, conditions: &[&Directive], outcome: Outcome, ledger: &mut Ledger) {
+fn report(rule: &Directive, conditions: &[&Directive], outcome: &Outcome, ledger: &mut Ledger) {
     for directive in conditions.iter().copied().chain([rule]) {
-        match &outcome {
+        match outcome {
             Outcome::Translated => ledger.translated(directive),
             Outcome::Different(reason) => ledger.different(directive, *reason),
             Outcome::Open(advice) => ledger.open(directive, advice.clone()),
@@ -181,7 +181,7 @@ impl<'a> Rule<'a> {
         if met.missing || met.existing {
             return Outcome::Open("write `try_files` or a route behind `files` with `next_route`".to_owned());
         }
-        let guard = match self.guard(false) {
+        let guard = match self.guard() {
             Ok(guard) => guard.and(&met.guard),
             Err(why) => return Outcome::Open(format!("{why}: write its route")),
         };
@@ -194,22 +194,29 @@ impl<'a> Rule<'a> {
         }
     }
 
-    fn guard(&self, closes: bool) -> Result<Guard, String> {
+    fn guard(&self) -> Result<Guard, String> {
         if self.is_all && !self.is_negated {
             return Ok(Guard::default());
         }
-        let ignore_case = self.flag(&["NC", "nocase"]).is_some();
-        let pattern = match path_pattern(&self.expression, ignore_case) {
-            Err(_) if closes => path_pattern(&widened(&self.expression), ignore_case),
-            pattern => pattern,
-        };
-        let guard = Guard::paths([pattern?]);
+        let guard = Guard::paths([path_pattern(&self.expression, self.ignores_case())?]);
         if self.is_negated { guard.negated().ok_or_else(|| "it is negated".to_owned()) } else { Ok(guard) }
     }
 
+    fn ignores_case(&self) -> bool {
+        self.flag(&["NC", "nocase"]).is_some()
+    }
+
     fn close(&self, status: u64, met: &Conditions, steps: &mut Vec<Step>) -> Outcome {
-        let guard = match self.guard(true) {
-            Ok(guard) => guard,
+        let exact = self.guard().map(|guard| (guard, false));
+        let widened = || {
+            if self.is_negated {
+                Err("it is negated".to_owned())
+            } else {
+                closed(&self.expression, self.ignores_case())
+            }
+        };
+        let (guard, is_wider) = match exact.or_else(|_| widened()) {
+            Ok(found) => found,
             Err(why) => return Outcome::Unprotected(format!("{why}: write its route with `respond = 403`")),
         };
         let is_unknown = met.unknown.is_some();
@@ -224,6 +231,8 @@ impl<'a> Rule<'a> {
         let outcome = if is_unknown || met.missing || met.existing {
             table.comment("Closed: a condition of the rule has no translation, so all of its paths are.");
             Outcome::Different("a condition has no translation, so more requests are rejected")
+        } else if is_wider {
+            Outcome::Different("more paths are closed: Rudy has no look-around")
         } else {
             Outcome::Translated
         };
@@ -457,7 +466,7 @@ fn one(test: &str, pattern: &str, ignore_case: bool, all: &mut Conditions) -> Re
             let is_http = plain.trim_matches(['^', '$', '=']) == "80";
             let is_https = plain.trim_matches(['^', '$', '=']) == "443";
             (is_http || is_https).then_some(()).ok_or_else(unknown)?;
-            Ok(Some(Guard::condition("scheme", if is_https != is_not { "https" } else { "http" })))
+            Ok(Some(Guard::condition("scheme", if is_https == is_not { "http" } else { "https" })))
         }
         ("REQUEST_SCHEME" | "HTTP:X-Forwarded-Proto", _) => {
             let scheme = plain.trim_matches(['^', '$', '=']);
@@ -471,10 +480,6 @@ fn one(test: &str, pattern: &str, ignore_case: bool, all: &mut Conditions) -> Re
                     }
                 })
             })
-        }
-        ("HTTP:Authorization", _) => {
-            all.needless = true;
-            Ok(None)
         }
         ("HTTP_HOST" | "SERVER_NAME", _) => {
             if !is_not {
@@ -505,7 +510,7 @@ fn one(test: &str, pattern: &str, ignore_case: bool, all: &mut Conditions) -> Re
             address.parse::<std::net::IpAddr>().map_err(|_| unknown())?;
             signed(Guard::condition("clients", address))
         }
-        ("ENV:REDIRECT_STATUS", _) => {
+        ("HTTP:Authorization" | "ENV:REDIRECT_STATUS", _) => {
             all.needless = true;
             Ok(None)
         }

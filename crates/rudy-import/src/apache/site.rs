@@ -112,11 +112,14 @@ fn settings(section: &Section<'_>, around: &[Section<'_>], ledger: &mut Ledger) 
         ledger.translated(directive);
         let methods = Guard::condition("methods", Value::texts(directive.args.iter().cloned()));
         let methods = if is_except { methods.negated() } else { Some(methods) };
-        if let (Some(methods), Some(table)) =
-            (methods, access::settings(directive.children(), &logins, ledger))
-        {
-            steps.push(Step::Setting(section.guard.and(&methods), table));
-        }
+        let rules = access::settings(directive.children(), &logins, ledger);
+        let (Some(methods), Some(table)) = (methods, rules) else { continue };
+        let guard = section.guard.and(&methods);
+        // Rules of an inner section do not open what is closed for methods.
+        let is_closed = access::is_closed(&table);
+        let step =
+            if is_closed { Step::closed(guard, &directive.summary()) } else { Step::Setting(guard, table) };
+        steps.push(step);
     }
     steps
 }
@@ -143,7 +146,8 @@ fn of_content(block: &[Directive], guard: &Guard, content: &mut Content, ledger:
                 ledger.translated(directive);
                 content.index =
                     directive.args.iter().filter(|name| !name.starts_with('/')).cloned().collect();
-                content.has_scripts |= content.index.iter().any(|name| name.ends_with(".php"));
+                content.has_scripts |=
+                    content.index.iter().any(|name| name.rsplit('.').next() == Some("php"));
             }
             "options" if guard.is_all() => {
                 ledger.translated(directive);
@@ -351,7 +355,7 @@ fn tls(block: &[Directive], ledger: &mut Ledger) -> Option<Value> {
             keys.push(("client_certificates", Value::table(clients)));
         }
         (Some("none") | None, Some(authority)) => {
-            ledger.different(authority, "no client certificates are verified")
+            ledger.different(authority, "no client certificates are verified");
         }
         _ => {}
     }

@@ -57,15 +57,12 @@ fn lines(text: &str) -> Vec<(usize, String)> {
     let mut current: Option<(usize, String)> = None;
     for (at, line) in text.trim_start_matches('\u{FEFF}').lines().enumerate() {
         let (number, mut whole) = current.take().unwrap_or((at + 1, String::new()));
-        match line.strip_suffix('\\') {
-            Some(start) => {
-                whole.push_str(start);
-                current = Some((number, whole));
-            }
-            None => {
-                whole.push_str(line);
-                result.push((number, whole.trim().to_owned()));
-            }
+        if let Some(start) = line.strip_suffix('\\') {
+            whole.push_str(start);
+            current = Some((number, whole));
+        } else {
+            whole.push_str(line);
+            result.push((number, whole.trim().to_owned()));
         }
     }
     result.extend(current.map(|(number, text)| (number, text.trim().to_owned())));

@@ -8,11 +8,10 @@ use crate::guard::Guard;
 use crate::syntax::Directive;
 use crate::toml::Value;
 
-pub(super) fn error(guard: Guard, args: &[String], steps: &mut Vec<Step>) -> Outcome {
+pub(super) fn error(guard: Guard, args: &[String], steps: &mut Vec<Step>) {
     let status = args.iter().find_map(|arg| arg.parse::<u64>().ok()).unwrap_or(500);
     let status = if (400..=599).contains(&status) { status } else { 500 };
     closing(guard, table("respond", status), steps);
-    Ok(())
 }
 
 pub(super) fn respond(
@@ -64,9 +63,9 @@ pub(super) fn respond(
         context.ledger.different(directive, "methods other than GET and HEAD get 405");
     }
     if status >= 400 {
-        closing(guard, table("respond", value), steps)
+        closing(guard, table("respond", value), steps);
     } else {
-        steps.push(Step::Handler(guard, table("respond", value)))
+        steps.push(Step::Handler(guard, table("respond", value)));
     }
     Ok(())
 }

@@ -93,14 +93,20 @@ fn step(
     let advice = match directive.name.as_str() {
         "root" => root(&matched, args, state),
         "header" | "request_header" => fields(directive, guard, args, steps, context),
-        "request_body" => request_body(directive, guard, steps, context),
+        "request_body" => {
+            request_body(directive, &guard, steps, context);
+            Ok(())
+        }
         "redir" => redirect(guard, args, steps),
         "rewrite" => rewrite(&matched, args, state, steps),
         "uri" => uri(&matched, args, state),
         "try_files" => try_files(&matched, args, state),
         "basic_auth" | "basicauth" => basic_auth(directive, guard, args, steps, context),
         "forward_auth" => forward_auth(directive, guard, args, steps, context),
-        "encode" => encode(directive, guard, args, steps, context),
+        "encode" => {
+            encode(directive, &guard, args, steps, context);
+            Ok(())
+        }
         "log_skip" | "skip_log" => {
             steps.push(Step::Setting(guard, table("access_log", false)));
             Ok(())
@@ -110,7 +116,10 @@ fn step(
             closing(guard, table("respond", 444), steps);
             Ok(())
         }
-        "error" => error(guard, args, steps),
+        "error" => {
+            error(guard, args, steps);
+            Ok(())
+        }
         "respond" => respond(directive, guard, args, steps, context),
         "metrics" => {
             context.ledger.different(directive, "`metrics` of Rudy has other names (docs/metrics.md)");
@@ -269,12 +278,7 @@ fn fields(
     Ok(())
 }
 
-fn request_body(
-    directive: &Directive,
-    guard: Guard,
-    steps: &mut Vec<Step>,
-    context: &mut Context<'_>,
-) -> Outcome {
+fn request_body(directive: &Directive, guard: &Guard, steps: &mut Vec<Step>, context: &mut Context<'_>) {
     for option in directive.children() {
         match size(option.arg(0)).filter(|_| option.name == "max_size") {
             Some(size) => {
@@ -284,7 +288,6 @@ fn request_body(
             None => context.ledger.unprotected(option, "write `body_bytes` or `request_timeout`"),
         }
     }
-    Ok(())
 }
 
 fn try_files(matched: &Matched, args: &[String], state: &mut State) -> Outcome {
@@ -310,11 +313,11 @@ fn try_files(matched: &Matched, args: &[String], state: &mut State) -> Outcome {
 
 fn encode(
     directive: &Directive,
-    guard: Guard,
+    guard: &Guard,
     args: &[String],
     steps: &mut Vec<Step>,
     context: &mut Context<'_>,
-) -> Outcome {
+) {
     let mut codings: Vec<String> = args.to_vec();
     for option in directive.children() {
         if ["gzip", "zstd", "br"].contains(&option.name.as_str()) {
@@ -326,12 +329,12 @@ fn encode(
     }
     codings.retain(|coding| ["gzip", "zstd", "br"].contains(&coding.as_str()));
     codings.dedup();
-    let value = match codings.is_empty() {
-        true => true.into(),
-        false => Value::table([("codings", Value::List(codings.into_iter().map(Value::Text).collect()))]),
+    let value = if codings.is_empty() {
+        true.into()
+    } else {
+        Value::table([("codings", Value::List(codings.into_iter().map(Value::Text).collect()))])
     };
-    steps.push(Step::Setting(guard, table("compression", value)));
-    Ok(())
+    steps.push(Step::Setting(guard.clone(), table("compression", value)));
 }
 
 fn blocks(

@@ -45,27 +45,32 @@ pub(super) fn pattern(path: &str, prefix: &str) -> String {
 pub(super) fn of<'a>(directive: &'a Directive, named: &Named<'_>, prefix: &str) -> (Matched, &'a [String]) {
     let Some(first) = directive.args.first() else { return (Matched::default(), &[]) };
     let rest = &directive.args[1..];
-    match first.strip_prefix('@') {
-        Some(_) => match named.get(first.as_str()) {
-            Some(definition) => (definition_of(definition, named, prefix), rest),
-            None => {
-                let wider = Some(format!("the matcher {first} is not defined"));
-                (Matched { wider, ..Matched::default() }, rest)
-            }
-        },
-        None if first == "*" => (Matched::default(), rest),
-        None if first.starts_with('/') => {
-            let guard = Guard::paths([pattern(first, prefix)]);
-            (Matched { guard, wider: None }, rest)
-        }
-        None => (Matched::default(), &directive.args),
+    if first.starts_with('@') {
+        let undefined =
+            || Matched { wider: Some(format!("the matcher {first} is not defined")), ..Matched::default() };
+        let definition = named.get(first.as_str());
+        return (
+            definition.map_or_else(undefined, |definition| definition_of(definition, named, prefix)),
+            rest,
+        );
     }
+    if first == "*" {
+        return (Matched::default(), rest);
+    }
+    if first.starts_with('/') {
+        let guard = Guard::paths([pattern(first, prefix)]);
+        return (Matched { guard, wider: None }, rest);
+    }
+    (Matched::default(), &directive.args)
 }
+
+/// A condition of a matcher: its name, its arguments and its block.
+type Condition<'a> = (String, Vec<String>, Option<&'a [Directive]>);
 
 /// A named matcher: `@name path /a /b`, or a block with several conditions, all of which must be met.
 fn definition_of(definition: &Directive, named: &Named<'_>, prefix: &str) -> Matched {
     let mut all = Matched::default();
-    let mut conditions: Vec<(String, Vec<String>, Option<&[Directive]>)> = Vec::new();
+    let mut conditions: Vec<Condition<'_>> = Vec::new();
     if let Some((name, args)) = definition.args.split_first() {
         // An expression alone needs no name.
         let (name, args) = if name.contains(['{', '(', ' ']) {

@@ -81,7 +81,7 @@ fn option(option: &Directive, route: &mut Table, keys: &mut Vec<(String, Value)>
             ("uri_hash", _) => key("choice", "hash:path".into()),
             ("header", 2) => key("choice", format!("hash:field:{}", option.arg(1)).into()),
             ("cookie", _) => {
-                key("sticky", if option.arg(1).is_empty() { "lb" } else { option.arg(1) }.into())
+                key("sticky", if option.arg(1).is_empty() { "lb" } else { option.arg(1) }.into());
             }
             ("first", _) => {
                 ledger.open(option, "write `backup = true` into the upstreams after the first");
@@ -157,7 +157,7 @@ fn header(
                 ledger.translated(option);
             }
             "{host}" | "{hostport}" | "{http.request.host}" | "{http.request.hostport}" => {
-                ledger.translated(option)
+                ledger.translated(option);
             }
             _ => ledger.open(option, "write `host = \"upstream\"` if it is that of the upstream"),
         }

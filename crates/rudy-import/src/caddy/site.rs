@@ -208,7 +208,7 @@ fn certificate(site: &mut Table, tls: &[&Directive], addresses: &[&Address], led
                 }
                 "dns" => ledger.open(option, "write `dns_hook` into `acme` (docs/internet.md)"),
                 "on_demand" => {
-                    ledger.open(option, "Rudy orders certificates for names in the configuration only")
+                    ledger.open(option, "Rudy orders certificates for names in the configuration only");
                 }
                 _ => mark(option, ledger),
             }
@@ -233,15 +233,14 @@ fn log(site: &mut Table, log: &Directive, ledger: &mut Ledger) {
     let (mut path, mut format) = ("-".to_owned(), "json".to_owned());
     for option in log.children() {
         match (option.name.as_str(), option.arg(0)) {
-            ("output", "file") => path = option.arg(1).to_owned(),
-            ("output", "stdout" | "stderr") => {}
+            ("output", "file") => option.arg(1).clone_into(&mut path),
+            ("output", "stdout" | "stderr") | ("format", "json") => {}
             ("output", "discard") => {
                 ledger.translated(option);
                 site.set("access_log", false);
                 return;
             }
-            ("format", "console") => format = "combined".to_owned(),
-            ("format", "json") => {}
+            ("format", "console") => "combined".clone_into(&mut format),
             _ => {
                 mark(option, ledger);
                 continue;

@@ -179,34 +179,34 @@ impl Lexer<'_> {
 
     fn word(&mut self) -> Result<(String, bool), SyntaxError> {
         let start = self.place();
-        match self.peek() {
-            Some(quote @ ('"' | '`')) => {
-                self.bump();
-                let mut word = String::new();
-                loop {
-                    match self.bump() {
-                        None => return Err(error(start, &format!("this text has no end: expected {quote}"))),
-                        Some(letter) if letter == quote => return Ok((word, true)),
-                        Some('\\') if quote == '"' && self.peek() == Some('"') => {
-                            self.bump();
-                            word.push('"');
-                        }
-                        Some(letter) => word.push(letter),
-                    }
-                }
+        if let Some(quote @ ('"' | '`')) = self.peek() {
+            self.bump();
+            return Ok((self.quoted(quote, start)?, true));
+        }
+        let mut word = String::new();
+        while let Some(letter) = self.peek().filter(|letter| !letter.is_whitespace()) {
+            self.bump();
+            word.push(letter);
+        }
+        match word.strip_prefix("<<") {
+            Some(marker) if !marker.is_empty() && marker.chars().all(char::is_alphanumeric) => {
+                Ok((self.heredoc(marker, start)?, true))
             }
-            _ => {
-                let mut word = String::new();
-                while let Some(letter) = self.peek().filter(|letter| !letter.is_whitespace()) {
+            _ => Ok((word, false)),
+        }
+    }
+
+    fn quoted(&mut self, quote: char, start: Place) -> Result<String, SyntaxError> {
+        let mut word = String::new();
+        loop {
+            match self.bump() {
+                None => return Err(error(start, &format!("this text has no end: expected {quote}"))),
+                Some(letter) if letter == quote => return Ok(word),
+                Some('\\') if quote == '"' && self.peek() == Some('"') => {
                     self.bump();
-                    word.push(letter);
+                    word.push('"');
                 }
-                match word.strip_prefix("<<") {
-                    Some(marker) if !marker.is_empty() && marker.chars().all(char::is_alphanumeric) => {
-                        Ok((self.heredoc(marker, start)?, true))
-                    }
-                    _ => Ok((word, false)),
-                }
+                Some(letter) => word.push(letter),
             }
         }
     }

@@ -21,13 +21,13 @@ pub(super) fn proxy(blocks: &[&[Directive]], ledger: &mut Ledger) -> Result<Tabl
                 has_check |= directive.args.iter().any(|arg| arg == "check");
                 upstreams.push(server);
             }
-            ("balance", _) => match choice(first) {
-                Some(choice) => set("choice", choice.into()),
-                None => {
+            ("balance", _) => {
+                let Some(choice) = choice(first) else {
                     ledger.open(directive, "write `choice` in `proxy`");
                     continue;
-                }
-            },
+                };
+                set("choice", choice.into());
+            }
             ("option", "httpchk") => {
                 let path = directive.args.iter().skip(1).find(|arg| arg.starts_with('/'));
                 set("health_check", path.map_or("/", String::as_str).into());

@@ -1,4 +1,4 @@
-//! Frontends of HAProxy as sites and routes.
+//! Frontends of `HAProxy` as sites and routes.
 
 mod backend;
 mod conditions;
@@ -40,7 +40,7 @@ impl<'a> Section<'a> {
         own.or_else(|| self.defaults.iter().rev().find(|directive| directive.name == name))
     }
 
-    /// HAProxy passes on connections, unless a mode says otherwise.
+    /// `HAProxy` passes on connections, unless a mode says otherwise.
     fn is_http(&self) -> bool {
         self.find("mode").is_some_and(|mode| mode.arg(0) == "http")
     }

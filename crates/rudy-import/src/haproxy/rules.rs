@@ -19,7 +19,7 @@ pub(super) fn steps(block: &[Directive], acls: &Acls<'_>, ledger: &mut Ledger) -
     for directive in block {
         match directive.name.as_str() {
             "http-request" | "http-response" | "http-after-response" | "redirect" => {
-                rule(directive, acls, &mut steps, ledger)
+                rule(directive, acls, &mut steps, ledger);
             }
             "monitor-uri" => {
                 ledger.translated(directive);

@@ -1,4 +1,4 @@
-//! The syntax of HAProxy: a directive per line, in sections. No library in Rust reads it.
+//! The syntax of `HAProxy`: a directive per line, in sections. No library in Rust reads it.
 
 use std::sync::Arc;
 
