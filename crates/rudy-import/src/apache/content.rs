@@ -86,15 +86,17 @@ impl Content {
     }
 }
 
-/// The pattern for a path and all below it.
-pub(super) fn folder_pattern(path: &str) -> String {
-    match path.trim_end_matches('/') {
-        "" => "/*".to_owned(),
-        folder if !crate::regexes::is_plain(folder) => {
-            format!("regex:^{}(/|$)", crate::regexes::escaped(folder))
-        }
-        folder if path.ends_with('/') => format!("{folder}/**"),
-        folder => format!("{folder}/*"),
+/// The patterns for a path and all below it. `/a/*` is the same, but there files are looked up without `/a`.
+pub(super) fn folder_patterns(path: &str) -> Vec<String> {
+    let folder = path.trim_end_matches('/');
+    if folder.is_empty() {
+        vec!["/*".to_owned()]
+    } else if !crate::regexes::is_plain(folder) {
+        vec![format!("regex:^{}(/|$)", crate::regexes::escaped(folder))]
+    } else if path.ends_with('/') {
+        vec![format!("{folder}/**")]
+    } else {
+        vec![folder.to_owned(), format!("{folder}/**")]
     }
 }
 
@@ -134,7 +136,7 @@ pub(super) fn proxy_pass(
     let guard = if path == "/" {
         Guard::default()
     } else {
-        Guard::paths([folder_pattern(path.trim_end_matches('/'))])
+        Guard::paths([format!("{}/*", path.trim_end_matches('/'))])
     };
     let mut table = Table::default();
     let (scheme, rest) = match url.split_once('|') {

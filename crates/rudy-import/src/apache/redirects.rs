@@ -66,8 +66,7 @@ fn simple(directive: &Directive, outer: &Guard, steps: &mut Vec<Step>) -> Outcom
         }
         _ => return Err((false, "write the redirect".to_owned())),
     };
-    let pattern = super::content::folder_pattern(from);
-    let guard = outer.and(&Guard::paths([pattern]));
+    let guard = outer.and(&Guard::paths(super::content::folder_patterns(from)));
     if status >= 400 {
         handler(directive, guard, "respond", status.into(), steps);
         return Ok(());

@@ -1,6 +1,6 @@
 //! The sections that apply to a site, in the order in which Apache merges them.
 
-use super::content::folder_pattern;
+use super::content::folder_patterns;
 use super::{is, named};
 use crate::guard::Guard;
 use crate::regexes::path_pattern;
@@ -85,15 +85,12 @@ impl Folders {
             let is_around =
                 folder == path || folder.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
             if is_around {
-                let guard = if prefix.is_empty() {
-                    Guard::default()
-                } else {
-                    Guard::paths([folder_pattern(&prefix)])
-                };
+                let guard =
+                    if prefix.is_empty() { Guard::default() } else { Guard::paths(folder_patterns(&prefix)) };
                 guards.push((guard, format!("{prefix}/")));
             } else if let Some(rest) = path.strip_prefix(folder).filter(|rest| rest.starts_with('/')) {
                 let inner = format!("{prefix}{rest}");
-                guards.push((Guard::paths([folder_pattern(&inner)]), format!("{inner}/")));
+                guards.push((Guard::paths(folder_patterns(&inner)), format!("{inner}/")));
             }
         }
         guards
@@ -109,7 +106,7 @@ fn names<'a>(block: &'a [Directive], outer: &Guard, ledger: &mut Ledger) -> Vec<
             continue;
         }
         let name = directive.args.last().map(String::as_str).unwrap_or_default();
-        let pattern = if is_regex { of_name(name) } else { Ok(name.to_owned()) };
+        let pattern = if is_regex { of_name(name) } else { of_glob(name) };
         match pattern {
             Ok(pattern) => {
                 ledger.translated(directive);
@@ -122,16 +119,28 @@ fn names<'a>(block: &'a [Directive], outer: &Guard, ledger: &mut Ledger) -> Vec<
     sections
 }
 
-/// The pattern of a path whose last part an expression finds.
+/// The pattern of a path whose last part an expression finds. A path can follow the name of a script.
 fn of_name(expression: &str) -> Result<String, String> {
-    let is_bound = expression.ends_with('$') && !expression.ends_with("\\$");
-    let end = if is_bound { "" } else { "[^/]*$" };
     let (flags, bare) = expression.strip_prefix("(?i)").map_or(("", expression), |bare| ("(?i)", bare));
+    let (bare, end) = match bare.strip_suffix('$').filter(|bare| !bare.ends_with('\\')) {
+        Some(bare) => (bare, "(/|$)"),
+        None => (bare, "[^/]*(/|$)"),
+    };
+    // The alternatives of `^a|b$` are bound on both sides here, if the first one is.
     match bare.strip_prefix('^') {
-        // The alternatives of `^a|b$` are bound on one side only.
         Some(rest) => path_pattern(&format!("{flags}/(?:{rest}){end}"), false),
         None => path_pattern(&format!("{flags}(?:{bare}){end}"), false),
     }
+}
+
+/// The pattern of a path whose last part is a name, in which `*` and `?` match other characters.
+fn of_glob(name: &str) -> Result<String, String> {
+    let letter = |letter: char| match letter {
+        '*' => "[^/]*".to_owned(),
+        '?' => "[^/]".to_owned(),
+        letter => crate::regexes::escaped(letter.encode_utf8(&mut [0; 4])),
+    };
+    path_pattern(&format!("/{}(/|$)", name.chars().map(letter).collect::<String>()), false)
 }
 
 /// `<Location>` and `<LocationMatch>`.
@@ -141,11 +150,15 @@ pub(super) fn of_paths<'a>(blocks: &[&'a [Directive]], ledger: &mut Ledger) -> V
         for directive in named(block, "<Location").chain(named(block, "<LocationMatch")) {
             let path = directive.args.last().map(String::as_str).unwrap_or_default();
             let is_regex = is(directive, "<LocationMatch") || directive.arg(0) == "~";
-            let pattern = if is_regex { path_pattern(path, false) } else { Ok(folder_pattern(path)) };
-            match pattern {
-                Ok(pattern) => {
+            let patterns = if is_regex {
+                path_pattern(path, false).map(|pattern| vec![pattern])
+            } else {
+                Ok(folder_patterns(path))
+            };
+            match patterns {
+                Ok(patterns) => {
                     ledger.translated(directive);
-                    let guard = if pattern == "/*" { Guard::default() } else { Guard::paths([pattern]) };
+                    let guard = Guard::paths(patterns);
                     sections.push(Section { guard, block: directive.children(), base: path.to_owned() });
                 }
                 Err(why) => ledger.unprotected(directive, format!("{why}: write its route")),

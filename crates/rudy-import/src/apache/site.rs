@@ -74,7 +74,13 @@ fn steps(
     for section in files.iter().chain(&paths) {
         steps.extend(settings(section, &files, ledger));
     }
+    // A folder around that of an alias has its rules for its own paths only.
+    let mut seen: Vec<*const Directive> = Vec::new();
     for section in &files {
+        if seen.contains(&section.block.as_ptr()) {
+            continue;
+        }
+        seen.push(section.block.as_ptr());
         let rules = rewrite::steps(section.block, &section.base, true, names, &mut content, ledger);
         let within = |step| match step {
             Step::Handler(guard, table) => Step::Handler(section.guard.and(&guard), table),
@@ -222,7 +228,7 @@ fn proxies(block: &[Directive], paths: &[Section<'_>], content: &Content, ledger
     for (path, url, pass, _) in passes {
         if url == "!" {
             ledger.translated(pass);
-            let guard = Guard::paths([super::content::folder_pattern(path)]);
+            let guard = Guard::paths(super::content::folder_patterns(path));
             let of_files = content.steps().into_iter().map(|step| match step {
                 Step::Handler(inner, table) => Step::Handler(guard.and(&inner), table),
                 step => step,
@@ -245,7 +251,7 @@ fn proxies(block: &[Directive], paths: &[Section<'_>], content: &Content, ledger
                 table.comment(format!("{}: {why}.", pass.summary()));
                 table.set("respond", 503);
                 ledger.open(pass, why);
-                steps.push(Step::Handler(Guard::paths([super::content::folder_pattern(path)]), table));
+                steps.push(Step::Handler(Guard::paths(super::content::folder_patterns(path)), table));
             }
         }
     }
