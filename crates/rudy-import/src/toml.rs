@@ -88,9 +88,12 @@ fn bare(key: &str) -> String {
     if !key.is_empty() && key.bytes().all(is_bare) { key.to_owned() } else { quoted(key) }
 }
 
+/// Begins a variable of the environment in a text. Texts of files do not have it: the parsers reject it.
+pub(crate) const VARIABLE: char = '\u{E000}';
+
 /// A text in quotes. `${` would be a variable of the environment.
 fn quoted(text: &str) -> String {
-    let text = text.replace("${", "$${");
+    let text = text.replace("${", "$${").replace(VARIABLE, "${");
     let is_literal = |letter: char| letter != '\'' && !letter.is_control();
     if text.contains(['\\', '"']) && text.chars().all(is_literal) {
         return format!("'{text}'");
@@ -137,6 +140,11 @@ impl Table {
 
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.keys.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
+    /// The keys in their order.
+    pub(crate) fn keys(&self) -> &[(String, Value)] {
+        &self.keys
     }
 
     pub(crate) fn remove(&mut self, key: &str) -> Option<Value> {

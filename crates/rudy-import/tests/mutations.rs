@@ -3,9 +3,22 @@
 use std::fs;
 use std::path::Path;
 
-use rudy_import::{File, nginx};
+use rudy_import::{File, Source, import};
 
-const MUTATIONS: usize = 2000;
+const MUTATIONS: usize = 1000;
+
+/// The files that are changed.
+const CASES: [&str; 9] = [
+    "proxy.conf",
+    "order.conf",
+    "php.conf",
+    "closed.conf",
+    "rewrites.conf",
+    "caddy.Caddyfile",
+    "apache.htaccess",
+    "vhosts.apache",
+    "frontends.haproxy",
+];
 
 /// Texts that are inserted.
 const PIECES: [&str; 24] = [
@@ -49,11 +62,12 @@ fn mutated_configurations_are_rejected_or_become_toml() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15);
     let mut translated = 0;
-    for name in ["proxy", "order", "php", "closed", "rewrites"] {
-        let text = fs::read_to_string(folder.join(format!("{name}.conf"))).expect("the case exists");
+    for name in CASES {
+        let text = fs::read_to_string(folder.join(name)).expect("the case exists");
         for _ in 0..MUTATIONS {
-            let main = File { name: format!("{name}.conf"), text: mutate(&text, &mut numbers) };
-            let Ok(import) = nginx(&main, &mut |_| Vec::new()) else { continue };
+            let main = File { name: name.to_owned(), text: mutate(&text, &mut numbers) };
+            let source = Source::of(&main).unwrap_or(Source::Nginx);
+            let Ok(import) = import(source, &main, &mut |_| Vec::new()) else { continue };
             let parsed: Result<toml::Table, _> = toml::from_str(&import.toml);
             assert!(parsed.is_ok(), "{}\n{}\n{parsed:?}", main.text, import.toml);
             translated += 1;

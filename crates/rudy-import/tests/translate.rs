@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use rudy_import::{File, nginx};
+use rudy_import::{File, Source, import, nginx};
 
 /// Translates a text, and returns the configuration with the report as comments.
 fn translated(name: &str, text: &str) -> String {
     let main = File { name: name.to_owned(), text: text.to_owned() };
-    let import = nginx(&main, &mut |_| Vec::new()).expect("the text is a configuration of nginx");
+    let source = Source::of(&main).unwrap_or(Source::Nginx);
+    let import = import(source, &main, &mut |_| Vec::new()).expect("the text is a configuration");
     let report = import.report.to_string();
     let unprotected = if import.report.unprotected { "\nA protection is not translated.\n" } else { "" };
     let lines = report
@@ -18,18 +19,32 @@ fn translated(name: &str, text: &str) -> String {
     format!("{}\n{}", import.toml, lines.collect::<String>())
 }
 
+/// The files whose translations are beside them.
+const CASES: [&str; 9] = [
+    "proxy.conf",
+    "order.conf",
+    "php.conf",
+    "closed.conf",
+    "rewrites.conf",
+    "caddy.Caddyfile",
+    "apache.htaccess",
+    "vhosts.apache",
+    "frontends.haproxy",
+];
+
 #[test]
 fn configurations_are_translated_as_expected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
-    for name in ["proxy", "order", "php", "closed", "rewrites"] {
+    for source in CASES {
+        let name = source.split('.').next().unwrap_or_default();
+        let text = fs::read_to_string(folder.join(source)).expect("the case exists");
         let file = |extension: &str| folder.join(format!("{name}.{extension}"));
-        let text = fs::read_to_string(file("conf")).expect("the case exists");
-        let found = translated(&format!("{name}.conf"), &text);
+        let found = translated(source, &text);
         if std::env::var("SNAPSHOTS").is_ok_and(|mode| mode == "overwrite") {
             fs::write(file("toml"), &found).expect("the folder is writable");
         }
         let expected = fs::read_to_string(file("toml")).unwrap_or_default();
-        assert!(found == expected, "{name}.conf is translated to\n{found}");
+        assert!(found == expected, "{source} is translated to\n{found}");
     }
 }
 

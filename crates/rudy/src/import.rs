@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use rudy_command::{CommandError, Exit, print, print_line, write_output};
-use rudy_import::{File, Import as Imported};
+use rudy_import::{File, Import as Imported, Source};
 use rudy_server::run::check_elsewhere;
 use serde::Serialize;
 
@@ -16,10 +17,11 @@ const FILES_MAX: usize = 10_000;
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Translate a configuration of nginx into rudy.toml
+/// Translate a configuration of nginx, Caddy, Apache or HAProxy into rudy.toml
 ///
-/// Reads the main file with all that it includes, a file with servers, a folder with nginx.conf or with such files, or the output of
-/// `nginx -T`. Prints what is translated, what is different by design, and what is not translated. What closes a location stays closed.
+/// Reads the main file with all that it includes, a part of it such as a file with sites, a Caddyfile, a .htaccess, a folder with such
+/// files, or the output of `nginx -T`. Prints what is translated, what is different by design, and what is not translated. What closes
+/// a path stays closed.
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
@@ -27,20 +29,46 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
   rudy import /etc/nginx/nginx.conf -o rudy.toml
   rudy import /etc/nginx/sites-enabled -o rudy.toml
   nginx -T | rudy import - -o rudy.toml
+  rudy import /etc/caddy/Caddyfile -o rudy.toml
+  rudy import /etc/apache2/sites-enabled -o rudy.toml
+  rudy import --from haproxy frontend.cfg
 
-Exit codes: 0 written, 2 not a configuration of nginx, 3 written, but a protection is not translated."
+Exit codes: 0 written, 2 not such a configuration, 3 written, but a protection is not translated."
 )]
 #[group(skip)]
 pub(crate) struct Import {
-    /// Configuration of nginx, a folder, or - for standard input
+    /// Configuration, a folder, or - for standard input
     #[arg(value_name = "FILE|DIR|-", value_hint = ValueHint::AnyPath)]
     source: PathBuf,
+    /// Server of the configuration [default: by its name and content]
+    #[arg(long, value_name = "SERVER", value_enum)]
+    from: Option<From>,
     /// File to write, which must not exist [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Print the configuration and the report as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A server.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum From {
+    Nginx,
+    Caddy,
+    Apache,
+    Haproxy,
+}
+
+impl From {
+    fn source(self) -> Source {
+        match self {
+            Self::Nginx => Source::Nginx,
+            Self::Caddy => Source::Caddy,
+            Self::Apache => Source::Apache,
+            Self::Haproxy => Source::Haproxy,
+        }
+    }
 }
 
 /// What `--json` prints.
@@ -58,42 +86,59 @@ impl Import {
     }
 
     fn import(&self) -> Result<Exit, CommandError> {
-        let (main, folder) = self.main_file()?;
+        let (mut main, folder, pattern) = self.main_file()?;
         let mut count = 0;
         let mut read = |pattern: &str| read_included(&folder, pattern, &mut count);
-        let imported = rudy_import::nginx(&main, &mut read)
+        let first = pattern.and_then(|pattern| read(pattern).into_iter().next());
+        let source = self.server(first.as_ref().unwrap_or(&main))?;
+        if let Some(pattern) = pattern {
+            main.text = include(source, pattern);
+        }
+        let imported = rudy_import::import(source, &main, &mut read)
             .map_err(|error| CommandError::Arguments(error.to_string()))?;
         let missing = check(&imported)?;
         self.write(&imported, &missing)?;
         Ok(if imported.report.unprotected { Exit::NotMet } else { Exit::Done })
     }
 
-    /// The main file, and the folder that its includes are relative to. A folder is a file that includes its files.
-    fn main_file(&self) -> Result<(File, PathBuf), CommandError> {
+    /// The main file, the folder that its includes are relative to, and for a folder the pattern of its files.
+    fn main_file(&self) -> Result<(File, PathBuf, Option<&'static str>), CommandError> {
         let name = self.source.display().to_string();
         if name == "-" {
             let mut text = String::new();
             io::stdin()
                 .read_to_string(&mut text)
                 .map_err(|error| cannot("read", "standard input", &error))?;
-            return Ok((File { name: "standard input".to_owned(), text }, PathBuf::from("/etc/nginx")));
+            return Ok((File { name: "standard input".to_owned(), text }, PathBuf::from("/etc/nginx"), None));
         }
         if !self.source.is_dir() {
             let folder = self.source.parent().unwrap_or(Path::new("")).to_owned();
             let text = read_file(&self.source).map_err(|error| cannot("read", &name, &error))?;
-            return Ok((File { name, text }, folder));
+            return Ok((File { name, text }, folder, None));
         }
-        let main = self.source.join("nginx.conf");
-        let text = if main.is_file() { "include nginx.conf;" } else { "include *;" };
-        Ok((File { name, text: text.to_owned() }, self.source.clone()))
+        let has = |name: &str| self.source.join(name).is_file();
+        let main = MAIN_FILES.into_iter().find(|name| has(name)).unwrap_or("*");
+        Ok((File { name, text: String::new() }, self.source.clone(), Some(main)))
+    }
+
+    /// The server that `--from` names, or that of the file.
+    fn server(&self, file: &File) -> Result<Source, CommandError> {
+        let named = self.from.map(From::source);
+        named.or_else(|| Source::of(file)).ok_or_else(|| {
+            CommandError::Arguments(format!(
+                "{}: it is not clear which server it is for: write --from nginx, caddy, apache or haproxy",
+                file.name
+            ))
+        })
     }
 
     fn write(&self, imported: &Imported, missing: &[String]) -> Result<(), CommandError> {
         if let Some(output) = &self.output {
-            let mut file = fs::File::create_new(output)
-                .map_err(|error| cannot("write", &output.display().to_string(), &error))?;
-            io::Write::write_all(&mut file, imported.toml.as_bytes())
-                .map_err(|error| cannot("write", &output.display().to_string(), &error))?;
+            create(output, &imported.toml, 0o644)?;
+            // They have hashes of passwords.
+            for file in &imported.files {
+                create(&output.with_file_name(&file.name), &file.text, 0o600)?;
+            }
         } else if !self.json {
             write_output(&imported.toml).map_err(CommandError::Environment)?;
         }
@@ -106,6 +151,10 @@ impl Import {
             return Ok(());
         }
         print_line(imported.report.to_string().trim_end());
+        if self.output.is_none() && !imported.files.is_empty() {
+            print_line("\nWith -o, these files are written beside the configuration:");
+            imported.files.iter().for_each(|file| print_line(&format!("  {}", file.name)));
+        }
         if !missing.is_empty() {
             print_line("\nNot on this machine:");
             for problem in missing {
@@ -116,12 +165,28 @@ impl Import {
     }
 }
 
+/// The files that make a folder the configuration of one server.
+const MAIN_FILES: [&str; 5] = ["nginx.conf", "Caddyfile", "apache2.conf", "httpd.conf", "haproxy.cfg"];
+
+/// A text that includes files.
+fn include(source: Source, pattern: &str) -> String {
+    match source {
+        Source::Nginx => format!("include {pattern};"),
+        Source::Caddy => format!("import {pattern}"),
+        Source::Apache => format!("IncludeOptional {pattern}"),
+        Source::Haproxy => format!("# {pattern}"),
+    }
+}
+
 /// Checks what will be written. Returns problems about files that this machine does not have.
 fn check(imported: &Imported) -> Result<Vec<String>, CommandError> {
     let environment = |error: io::Error| cannot("check", "the result", &error);
     let folder = tempfile::tempdir().map_err(environment)?;
     let file = folder.path().join("rudy.toml");
     fs::write(&file, &imported.toml).map_err(environment)?;
+    for named in &imported.files {
+        fs::write(folder.path().join(&named.name), &named.text).map_err(environment)?;
+    }
     match check_elsewhere(&file) {
         Ok(missing) => Ok(missing),
         Err(problems) => {
@@ -130,6 +195,14 @@ fn check(imported: &Imported) -> Result<Vec<String>, CommandError> {
             Ok(Vec::new())
         }
     }
+}
+
+/// Writes a file, which must not exist.
+fn create(path: &Path, text: &str, mode: u32) -> Result<(), CommandError> {
+    let failed = |error: io::Error| cannot("write", &path.display().to_string(), &error);
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(mode).open(path).map_err(failed)?;
+    io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)
 }
 
 fn cannot(what: &str, name: &str, error: &io::Error) -> CommandError {

@@ -15,6 +15,7 @@ mod h2_differential;
 mod h3;
 mod h3_client;
 mod hpack;
+mod imports;
 mod nginx;
 #[cfg(feature = "server")]
 mod proxy_header;
@@ -33,7 +34,9 @@ type Target = fn(&[u8]);
 const TARGETS: &[(&str, Target)] = &[
     #[cfg(feature = "server")]
     ("access_log", access_log::run),
+    ("apache", imports::apache),
     ("cache", cache::run),
+    ("caddy", imports::caddy),
     ("cgi", small::cgi),
     ("chunked", small::chunked),
     ("client", small::client),
@@ -49,6 +52,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("h2_server", h2::at_splits),
     ("h3_client", h3_client::at_splits),
     ("h3_server", h3::at_splits),
+    ("haproxy", imports::haproxy),
     ("head", small::head),
     ("hpack", hpack::run),
     ("nginx", nginx::run),

@@ -1,9 +1,9 @@
 //! The conditions of `if`.
 
 use super::locations::{Match, exact_pattern};
-use super::regexes::{path_pattern, wildcards};
 use super::scope::Scope;
 use super::text::{field_name, substitute};
+use crate::regexes::{path_pattern, wildcards};
 use crate::syntax::Directive;
 use crate::toml::Value;
 

@@ -75,7 +75,7 @@ fn alias(alias: &Directive, place: &Place<'_, '_>, context: &mut Context<'_>) ->
     match &place.kind {
         Kind::Prefix { path, .. } if !has_variable => {
             let mut matched = place.matched.clone();
-            if path != "/" && super::regexes::is_plain(path) {
+            if path != "/" && crate::regexes::is_plain(path) {
                 matched.path = format!("{}/*", path.trim_end_matches('/'));
                 if path.ends_with('/') {
                     matched.except.push(path.trim_end_matches('/').to_owned());

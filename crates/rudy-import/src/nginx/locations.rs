@@ -5,8 +5,8 @@
 //! the routes of prefixes with `^~` come before those of expressions, except for the paths of longer prefixes.
 
 use super::Context;
-use super::regexes::{escaped, is_plain, path_pattern, widened};
 use super::scope::{Scope, named};
+use crate::regexes::{escaped, is_plain, path_pattern, widened};
 use crate::syntax::Directive;
 use crate::toml::{Table, Value};
 

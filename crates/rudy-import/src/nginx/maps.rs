@@ -1,9 +1,9 @@
 //! `map` blocks.
 
 use super::Context;
-use super::regexes::wildcards;
 use super::scope::Scope;
 use super::text::{Use, translate};
+use crate::regexes::wildcards;
 use crate::toml::{Table, Value};
 
 impl Context<'_> {

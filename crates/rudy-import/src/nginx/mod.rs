@@ -6,7 +6,6 @@ mod caching;
 mod conditions;
 mod fastcgi;
 mod files;
-mod hoist;
 mod known;
 mod limits;
 mod listen;
@@ -16,7 +15,6 @@ mod messages;
 mod proxy;
 mod proxy_fields;
 mod proxy_path;
-mod regexes;
 mod rewrites;
 mod route;
 mod scope;
@@ -32,6 +30,7 @@ use self::known::{Known, known};
 use self::listen::Listeners;
 use self::scope::{Scope, named};
 use crate::report::Ledger;
+use crate::site::{Site, write};
 use crate::syntax::Directive;
 use crate::toml::Table;
 
@@ -69,13 +68,6 @@ pub(crate) struct Context<'a> {
     internal: usize,
 }
 
-/// A site: its table and those of its routes.
-#[derive(Debug, Default)]
-pub(crate) struct Site {
-    pub(crate) table: Table,
-    pub(crate) routes: Vec<Table>,
-}
-
 /// Translates the directives of all files to the text of `rudy.toml`.
 pub(crate) fn translate(directives: &[Directive], ledger: &mut Ledger) -> String {
     let mut http = Scope::default().inner(directives);
@@ -98,7 +90,7 @@ pub(crate) fn translate(directives: &[Directive], ledger: &mut Ledger) -> String
         sites.extend(server::site(index, server, &listeners, &mut context));
     }
     if sites.is_empty() {
-        let routes = vec![server::empty("The imported files have no server.")];
+        let routes = vec![crate::site::empty("The imported files have no server.")];
         sites.push(Site { routes, ..Site::default() });
     }
     let top = top::table(&http, &mut sites, is_part, &mut context);
@@ -219,22 +211,4 @@ fn verdict(directive: &Directive, used: &BTreeSet<&str>, is_lost: bool, ledger: 
             Known::Open { protects: false, advice } => ledger.open(directive, advice),
         },
     }
-}
-
-fn write(top: &Table, maps: &BTreeMap<String, Table>, sites: &[Site]) -> String {
-    let mut text = String::new();
-    top.write("", "", &mut text);
-    for (name, map) in maps {
-        text.push('\n');
-        map.write(&format!("[maps.{name}]\n"), &format!("maps.{name}"), &mut text);
-    }
-    for site in sites {
-        text.push('\n');
-        site.table.write("[[site]]\n", "site", &mut text);
-        for route in &site.routes {
-            text.push('\n');
-            route.write("[[site.route]]\n", "site.route", &mut text);
-        }
-    }
-    text
 }

@@ -2,10 +2,10 @@
 
 use super::locations::{Kind, Match};
 use super::proxy::Url;
-use super::regexes::is_plain;
 use super::route::Place;
 use super::text::{Use, translate};
 use super::{Context, messages};
+use crate::regexes::is_plain;
 use crate::syntax::Directive;
 use crate::toml::{Table, Value};
 
@@ -44,7 +44,7 @@ pub(super) fn path(
         }
         (Some(uri), Kind::Prefix { path, .. }) => {
             let rest = format!("{uri}${{1}}");
-            let expression = format!("^{}(.*)$", super::regexes::escaped(path));
+            let expression = format!("^{}(.*)$", crate::regexes::escaped(path));
             let narrowed = Place {
                 scope: place.scope,
                 server: place.server,

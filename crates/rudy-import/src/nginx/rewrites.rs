@@ -2,10 +2,10 @@
 
 use super::conditions;
 use super::locations::Match;
-use super::regexes::path_pattern;
 use super::scope::Scope;
 use super::text::{Part, Use, parts, substitute, translate};
 use super::{Context, files, messages};
+use crate::regexes::path_pattern;
 use crate::syntax::Directive;
 use crate::toml::{Table, Value};
 

@@ -2,7 +2,8 @@
 
 use super::locations::{Chosen, Kind, Match};
 use super::scope::{Scope, named};
-use super::{Context, access, authorizers, files, limits, messages, proxy, proxy_path, regexes, rewrites};
+use super::{Context, access, authorizers, files, limits, messages, proxy, proxy_path, rewrites};
+use crate::regexes;
 use crate::syntax::Directive;
 use crate::toml::{Table, Value};
 

@@ -6,9 +6,11 @@ use super::listen::Listeners;
 use super::locations::{self, Kind, Match};
 use super::scope::{Scope, named};
 use super::text::substitute;
-use super::{Context, Site, hoist, messages, regexes, rewrites, route, tls};
+use super::{Context, Site, messages, rewrites, route, tls};
+use crate::site::empty;
 use crate::syntax::Directive;
 use crate::toml::{Table, Value};
+use crate::{hoist, regexes};
 
 /// Names that clients on this machine use: a server with them alone is meant for all hosts.
 const LOCAL: [&str; 2] = ["localhost", "127.0.0.1"];
@@ -104,14 +106,6 @@ fn remove_unreachable(site: &mut Site) {
     if let Some(at) = site.routes.iter().position(takes_all) {
         site.routes.truncate(at + 1);
     }
-}
-
-/// A route that responds with an error.
-pub(super) fn empty(why: &str) -> Table {
-    let mut route = Match::path("/*").route();
-    route.comment(why);
-    route.set("respond", 503);
-    route
 }
 
 /// nginx lets every application redirect to internal locations (`X-Accel-Redirect`); in Rudy, a route names them.

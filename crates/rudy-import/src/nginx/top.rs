@@ -2,6 +2,7 @@
 
 use super::scope::Scope;
 use super::{Context, Site, limits, messages};
+use crate::site::common_addresses;
 use crate::toml::{Table, Value};
 
 /// The table at the top. Addresses that all sites have in common are there.
@@ -13,7 +14,7 @@ pub(super) fn table(http: &Scope<'_>, sites: &mut [Site], is_part: bool, context
     for note in std::mem::take(&mut context.joined) {
         top.comment(note);
     }
-    listen(&mut top, sites);
+    common_addresses(&mut top, sites);
     if context.request_id {
         top.set("request_id", true);
     }
@@ -28,16 +29,6 @@ pub(super) fn table(http: &Scope<'_>, sites: &mut [Site], is_part: bool, context
         top.set("limits", Value::Table(limits));
     }
     top
-}
-
-fn listen(top: &mut Table, sites: &mut [Site]) {
-    let Some(first) = sites.first().and_then(|site| site.table.get("listen")).cloned() else { return };
-    if sites.iter().all(|site| site.table.get("listen") == Some(&first)) {
-        for site in sites {
-            site.table.remove("listen");
-        }
-        top.set("listen", first);
-    }
 }
 
 /// `set_real_ip_from` and `real_ip_header`, which are for the whole server in Rudy.

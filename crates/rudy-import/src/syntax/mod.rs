@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(crate) use self::parser::parse;
 
 /// The deepest nesting of blocks, so that a file cannot exhaust the stack.
-const DEPTH_MAX: usize = 50;
+pub(crate) const DEPTH_MAX: usize = 50;
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +29,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A file that is no configuration of nginx.
+/// A file that is no configuration of its server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct SyntaxError {
@@ -67,7 +67,10 @@ impl Directive {
     pub(crate) fn summary(&self) -> String {
         const LENGTH_MAX: usize = 100;
         let words = std::iter::once(&self.name).chain(&self.args);
-        let text = words.map(|word| word.replace(char::is_control, " ")).collect::<Vec<_>>().join(" ");
+        let text = words
+            .map(|word| word.replace(char::is_control, " ").replace(crate::toml::VARIABLE, "${"))
+            .collect::<Vec<_>>()
+            .join(" ");
         match text.char_indices().nth(LENGTH_MAX) {
             Some((end, _)) => format!("{}…", &text[..end]),
             None => text,

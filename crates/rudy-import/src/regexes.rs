@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::guard::Guard;
+
 /// A pattern of a path with Rudy's syntax, or why it has none.
-pub(super) fn path_pattern(expression: &str, ignore_case: bool) -> Result<String, String> {
+pub(crate) fn path_pattern(expression: &str, ignore_case: bool) -> Result<String, String> {
     let expression = expression.replace("(?P<", "(?<");
     let flags = if ignore_case { "(?i)" } else { "" };
     let pattern = format!("{flags}{expression}");
@@ -21,7 +23,7 @@ const RESERVED: [&str; 10] =
     ["path", "rest", "query", "host", "method", "scheme", "client", "unix_time", "header", "cookie"];
 
 /// The names of groups.
-pub(super) fn groups(expression: &str) -> BTreeSet<String> {
+pub(crate) fn groups(expression: &str) -> BTreeSet<String> {
     let Ok(regex) = regex::bytes::Regex::new(&expression.replace("(?P<", "(?<")) else {
         return BTreeSet::new();
     };
@@ -29,7 +31,7 @@ pub(super) fn groups(expression: &str) -> BTreeSet<String> {
 }
 
 /// An expression without its look-arounds, which matches at least as much: for what it closes.
-pub(super) fn widened(expression: &str) -> String {
+pub(crate) fn widened(expression: &str) -> String {
     let mut result = String::new();
     let mut rest = expression;
     while let Some(at) = ["(?!", "(?=", "(?<!", "(?<="].iter().filter_map(|begin| rest.find(begin)).min() {
@@ -37,6 +39,19 @@ pub(super) fn widened(expression: &str) -> String {
         rest = after_group(&rest[at..]);
     }
     result + rest
+}
+
+/// The paths that a rule closes, and whether they are more than its own, because a part of the expression is left out.
+pub(crate) fn closed(expression: &str, ignore_case: bool) -> Result<(Guard, bool), String> {
+    if let Ok(pattern) = path_pattern(expression, ignore_case) {
+        return Ok((Guard::paths([pattern]), false));
+    }
+    let guard = Guard::paths([path_pattern(&widened(expression), ignore_case)?]);
+    // The usual exception: files that authorities and clients look for.
+    let is_exception =
+        ["(?!well-known", "(?!\\.well-known", "(?!/well-known"].iter().any(|part| expression.contains(part));
+    let well_known = Guard::paths(["/.well-known/*".to_owned()]).negated().filter(|_| is_exception);
+    Ok(well_known.map_or((guard.clone(), true), |except| (except.and(&guard), false)))
 }
 
 /// What follows the group at the start of a text.
@@ -56,7 +71,7 @@ fn after_group(text: &str) -> &str {
 }
 
 /// The texts that an expression finds, as wildcards: `^(a|b)c` is `ac*` and `bc*`. `None` if it is more than that.
-pub(super) fn wildcards(expression: &str) -> Option<Vec<String>> {
+pub(crate) fn wildcards(expression: &str) -> Option<Vec<String>> {
     const ALTERNATIVES_MAX: usize = 100;
     let (starts, rest) = match expression.strip_prefix('^') {
         Some(rest) => (true, rest),
@@ -149,7 +164,7 @@ fn branch(text: &str, depth: usize) -> Option<(Vec<String>, &str)> {
 const SPECIAL: [char; 4] = ['*', '?', '[', '{'];
 
 /// Whether a path can be written as it is in a pattern of a path.
-pub(super) fn is_plain(path: &str) -> bool {
+pub(crate) fn is_plain(path: &str) -> bool {
     path.starts_with('/')
         && !path.contains(SPECIAL)
         && !path.contains(['%', '\\', '}', ']'])
@@ -158,7 +173,7 @@ pub(super) fn is_plain(path: &str) -> bool {
 }
 
 /// An expression for a text.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     regex::escape(text)
 }
 

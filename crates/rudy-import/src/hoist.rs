@@ -1,6 +1,6 @@
 //! Moves settings that all routes of a site have in common to the site.
 
-use super::Site;
+use crate::site::Site;
 use crate::toml::Table;
 
 /// Settings of a site that its routes inherit as they are.
@@ -30,7 +30,7 @@ fn has_content(route: &Table) -> bool {
     ["files", "proxy", "fastcgi", "status"].iter().any(|handler| route.get(handler).is_some())
 }
 
-pub(super) fn hoist(site: &mut Site) {
+pub(crate) fn hoist(site: &mut Site) {
     for key in SHARED {
         let Some(value) = site.routes.iter().find_map(|route| route.get(key)).cloned() else { continue };
         let has_it = |route: &Table| {
