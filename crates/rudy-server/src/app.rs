@@ -227,6 +227,13 @@ impl Service for App {
         Some(TlsChoice::Site(site))
     }
 
+    fn speaks_http(&self, listener: &Address) -> bool {
+        let local = LocalAddress::known(None);
+        let is_taken =
+            || self.takes_connections && self.routes.router.connection_site(None, listener, &local).is_some();
+        !listener.tls && !is_taken()
+    }
+
     fn take_over(&self, client: &Client<'_>, server_name: Option<&str>) -> Option<Takeover> {
         if !self.takes_connections {
             return None;

@@ -33,6 +33,11 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Whether connections to a listener speak HTTP, so that one over a limit gets a response. The others are only closed.
+    fn speaks_http(&self, listener: &Address) -> bool {
+        !listener.tls
+    }
+
     /// Returns what takes a connection that does not speak HTTP. Called once for each connection, after its handshake, before anything else
     /// is read from it. `server_name` is that of a handshake that [another server](TlsChoice::Pass) will make; the result of one that was made
     /// here is in `client`.

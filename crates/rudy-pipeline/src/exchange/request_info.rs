@@ -77,7 +77,7 @@ impl RequestInfo {
     #[must_use]
     pub fn of_connection(server_name: Option<&str>, listener: &str) -> Self {
         let target = server_name.unwrap_or(listener).as_bytes();
-        let fields = server_name.map(|_| (HOST, 0..target.len())).into_iter().collect();
+        let fields = vec![(HOST, 0..target.len())];
         let (bytes, target_end, path_end) = (target.to_vec(), target.len(), target.len());
         let (method, version, head_bytes) = (Method::CONNECT, None, 0);
         Self::Copied(Copied { method, version, head_bytes, bytes, target_end, path_end, fields })

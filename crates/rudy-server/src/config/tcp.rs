@@ -77,6 +77,20 @@ impl Site {
     }
 }
 
+impl Config {
+    /// Returns the scheme of an address in URLs: that of its sites, or of its connections if it serves no site.
+    pub(crate) fn scheme_of(&self, address: &Address) -> &'static str {
+        let mut sites = self.sites_at(address).peekable();
+        let is_other = sites.peek().is_some() && sites.all(|site| site.connections.is_some());
+        match (is_other, address.tls) {
+            (true, true) => "tls",
+            (true, false) => "tcp",
+            (false, true) => "https",
+            (false, false) => "http",
+        }
+    }
+}
+
 /// Reports what the tables for connections, and the sites at their addresses, cannot have.
 pub(crate) fn problems(config: &Config) -> Vec<Problem> {
     let tables = config.sites.iter().filter_map(|site| Some((site, site.connections.as_deref()?)));
