@@ -69,8 +69,7 @@ impl Server {
     /// Returns the address of a listener, by its number in the order of the configuration.
     pub fn address_of(&self, listener: usize) -> SocketAddr {
         let url = &self.addresses[listener];
-        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-        let host = rest.and_then(|rest| rest.strip_suffix('/'));
+        let host = url.split_once("://").map(|(_, rest)| rest.trim_end_matches('/'));
         host.and_then(|host| host.parse().ok()).unwrap_or_else(|| panic!("{url} is no TCP address"))
     }
 
@@ -344,9 +343,8 @@ impl Builder {
 impl Server {
     /// Reads the addresses: lines indented by two spaces, until the first other line.
     fn wait_for_addresses(&mut self) {
-        let is_address = |line: &str| {
-            line.starts_with("  http://") || line.starts_with("  https://") || line.starts_with("  unix:")
-        };
+        let starts = ["  http://", "  https://", "  tcp://", "  tls://", "  unix:"];
+        let is_address = |line: &str| starts.iter().any(|start| line.starts_with(start));
         while self.addresses.is_empty() || self.seen.last().is_some_and(|line| is_address(line)) {
             let Ok(line) = self.lines.recv_timeout(PATIENCE) else {
                 panic!("the server did not print its addresses:\n{}", self.seen.join("\n"));

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use rudy_net::close;
+use rudy_net::close::{self, CloseMode};
 use rudy_service::{Piped, current_runtime};
 use rustix::io::Errno;
 use rustix::net::{
@@ -128,16 +128,32 @@ impl KernelSocket {
     }
 
     /// See [`Socket::take_piped`](super::Socket::take_piped).
-    pub(super) fn take_piped(&mut self, max: u64) -> Option<Piped> {
+    pub(super) fn take_piped(&mut self, max: u64) -> io::Result<Option<Piped>> {
         // The read that follows registers the waker again.
         let cx = &mut Context::from_waker(Waker::noop());
-        let Poll::Ready(Ok(mut ready)) = self.registered.poll_read_ready(cx) else { return None };
-        let piped = ready.try_io(|socket| Piped::receive(socket.get_ref(), max)).ok()?;
-        piped.ok().filter(|piped| piped.length() > 0)
+        let Poll::Ready(Ok(mut ready)) = self.registered.poll_read_ready(cx) else { return Ok(None) };
+        let piped = ready.try_io(|socket| Piped::receive(socket.get_ref(), max));
+        piped.map_or(Ok(None), Piped::received)
     }
 
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let write = |socket: &OwnedFd| send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        self.poll_write(cx, |socket| send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL))
+    }
+
+    /// See [`Socket::poll_send_piped`](super::Socket::poll_send_piped).
+    pub(super) fn poll_send_piped(
+        &mut self,
+        cx: &mut Context<'_>,
+        piped: &mut Piped,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write(cx, |socket| piped.send(socket))
+    }
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut write: impl FnMut(&OwnedFd) -> rustix::io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
         loop {
             if let Some(writable) = &self.writable {
                 let mut ready = ready!(writable.poll_write_ready(cx))?;
@@ -153,6 +169,11 @@ impl KernelSocket {
                 Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
+    }
+
+    /// Resets the connection when it is closed.
+    pub(super) fn abort(&self) {
+        close::finish(&self.registered, CloseMode::Reset, false, false);
     }
 
     pub(super) fn stop_writing(&self) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::task::{Context, Poll, Waker, ready};
 
+use rudy_net::close::CloseMode;
 use rudy_net::network;
 use rudy_net::transport::{PeerClose, Stream, Wire as _};
 use rudy_service::Piped;
@@ -134,10 +135,40 @@ impl Socket {
     }
 
     /// Moves up to `max` received bytes into a pipe. `None` if there are none as far as the runtime knows, and over TLS.
-    pub fn take_piped(&mut self, max: u64) -> Option<Piped> {
+    ///
+    /// # Errors
+    ///
+    /// The connection is broken.
+    pub fn take_piped(&mut self, max: u64) -> io::Result<Option<Piped>> {
         match &mut self.io {
             Io::Kernel(socket) if self.tls.is_none() => socket.take_piped(max),
-            _ => None,
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether bytes of a pipe can be sent as they are: without TLS.
+    #[must_use]
+    pub fn accepts_piped(&self) -> bool {
+        matches!(self.io, Io::Kernel(_)) && self.tls.is_none()
+    }
+
+    /// Sends bytes of a pipe, and returns their number.
+    ///
+    /// # Errors
+    ///
+    /// The connection is broken, or [does not accept](Self::accepts_piped) pipes.
+    pub fn poll_send_piped(&mut self, cx: &mut Context<'_>, piped: &mut Piped) -> Poll<io::Result<usize>> {
+        match &mut self.io {
+            Io::Kernel(socket) if self.tls.is_none() => socket.poll_send_piped(cx, piped),
+            _ => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+        }
+    }
+
+    /// Resets the connection when it is dropped: the other end must not take what it has received for everything.
+    pub fn abort(&self) {
+        match &self.io {
+            Io::Kernel(socket) => socket.abort(),
+            Io::Other(stream) => stream.finish(CloseMode::Reset, false, false),
         }
     }
 

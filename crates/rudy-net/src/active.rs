@@ -172,13 +172,13 @@ impl ActiveEntry {
     }
 
     /// Counts bytes that a tunnel has received.
-    pub(crate) fn add_received(&self, bytes: usize) {
-        self.exchange.received_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    pub(crate) fn add_received(&self, bytes: u64) {
+        self.exchange.received_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Counts bytes that a tunnel has sent.
-    pub(crate) fn add_sent(&self, bytes: usize) {
-        self.exchange.sent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    pub(crate) fn add_sent(&self, bytes: u64) {
+        self.exchange.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Whether an operator has ended the exchange.

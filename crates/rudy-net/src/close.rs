@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rudy_runtime::clock;
 use rudy_service::{Deadline, Limits};
-pub use rudy_socket::close::{CloseMode, close_at_once, stop_writing};
+pub use rudy_socket::close::{CloseMode, close_at_once, finish, stop_writing};
 
 use self::peer_wait::PeerWait;
 use crate::transport::Stream;

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::{fmt, io};
 
-use rudy_service::Piped;
+use bytes::Bytes;
+use rudy_service::{Piped, TlsChoice};
 use rudy_socket::close::stop_writing;
-use rudy_tls::{ClientHello, Tls, TlsSite};
+use rudy_tls::{ClientHello, Tls};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::{Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -47,6 +48,26 @@ pub trait Transport: Wire {
     /// Returns the result of the handshake; `None` for an unencrypted connection.
     fn tls(&self) -> Option<&Arc<Tls>> {
         None
+    }
+
+    /// Returns the handshake that ended without a session here, because it is [that of another server](TlsChoice::Pass).
+    fn passed(&self) -> Option<&PassedHandshake> {
+        None
+    }
+
+    /// Returns the connection of a [passed handshake](Self::passed), and what was received on it. `None` without one.
+    fn into_passed(self: Box<Self>) -> Option<(Stream, Bytes)> {
+        None
+    }
+
+    /// Moves up to `max` received bytes into a pipe. `None` if there are none as far as the runtime knows, and for a session. Only a
+    /// [plain socket](Stream::plain_socket) can.
+    ///
+    /// # Errors
+    ///
+    /// The socket is broken.
+    fn take_piped(&mut self, _max: u64) -> io::Result<Option<Piped>> {
+        Ok(None)
     }
 
     /// Reads into `buffer`. An unchanged buffer means the end of the input.
@@ -148,8 +169,15 @@ pub trait Transport: Wire {
     }
 }
 
-/// Chooses the TLS settings for a client.
-pub type ChooseSite<'a> = dyn FnMut(&ClientHello, &dyn Wire) -> Option<Arc<TlsSite>> + 'a;
+/// Chooses what to do with the handshake of a client.
+pub type ChooseSite<'a> = dyn FnMut(&ClientHello, &dyn Wire) -> Option<TlsChoice> + 'a;
+
+/// The handshake of a client with another server.
+#[derive(Debug)]
+pub struct PassedHandshake {
+    /// The server name that the client sent.
+    pub server_name: Option<String>,
+}
 
 /// The transport of a connection.
 pub enum Stream {
@@ -375,6 +403,10 @@ macro_rules! socket {
                 length: usize,
             ) -> Poll<io::Result<usize>> {
                 poll_send_file(self, cx, file, offset, length)
+            }
+
+            fn take_piped(&mut self, max: u64) -> io::Result<Option<Piped>> {
+                Piped::received(self.try_io(Interest::READABLE, || Piped::receive(&*self, max)))
             }
 
             fn poll_send_piped(

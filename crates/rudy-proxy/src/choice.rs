@@ -47,6 +47,11 @@ impl UpstreamChoice {
         }
     }
 
+    /// Returns the hash that determines the upstream of a connection without requests.
+    pub(super) fn key_of_client(&self, client: Peer) -> Option<u64> {
+        matches!(self, Self::Hash(HashKey::Address)).then(|| address_hash(client)).flatten()
+    }
+
     /// Returns the hash of the part of the request that determines its upstream; `None` if there is none, as a cookie before the first
     /// response.
     pub(super) fn key(&self, client: Peer, head: &LazyHead<'_>) -> Option<u64> {

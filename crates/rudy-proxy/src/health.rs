@@ -51,6 +51,9 @@ pub struct HealthCheckTable {
     /// Number of failed checks in a row after which an upstream gets no more requests.
     #[setting(default = Int(3))]
     pub unhealthy: Int<1, 100>,
+    /// Whether an upstream is healthy if it accepts a connection: it does not speak HTTP.
+    #[setting(skip)]
+    pub connects_only: bool,
 }
 
 /// The path of a health check: `/health`.
@@ -158,6 +161,11 @@ impl Checks {
     async fn check(&self) -> Option<Result<(), String>> {
         let permit = self.upstream.permit_for_check(self.id)?;
         let time = self.table.timeout.0;
+        if self.table.connects_only {
+            let opened = self.upstream.open(permit, self.preamble.clone());
+            let opened = timeout(time, opened).await.map_err(|_| format!("no connection within {time:?}"));
+            return Some(opened.and_then(|opened| opened.map_err(|error| error.to_string())).map(drop));
+        }
         let status = timeout(time, self.status(permit)).await;
         Some(match status.unwrap_or_else(|_| Err(format!("no response within {time:?}"))) {
             Ok(status) if self.table.accepts(status) => Ok(()),

@@ -91,7 +91,8 @@ impl Http1Connection {
         if received < PIPED_AFTER_BYTES || missing < 2 || !self.unused.is_empty() {
             return None;
         }
-        let piped = self.socket.take_piped(max.min(missing - 1))?;
+        // After an error, the body is shorter than its length.
+        let piped = self.socket.take_piped(max.min(missing - 1)).ok()??;
         self.protocol.bypass(piped.length());
         Some(piped)
     }
@@ -111,6 +112,11 @@ impl Http1Connection {
     /// Returns whether the upstream has changed to another protocol.
     pub(super) fn has_switched(&self) -> bool {
         self.protocol.has_switched()
+    }
+
+    /// Whether bytes of a pipe can be sent as they are.
+    pub(super) fn accepts_piped(&self) -> bool {
+        self.socket.accepts_piped()
     }
 
     /// Takes the received bytes that follow the response.

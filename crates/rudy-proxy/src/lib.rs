@@ -45,6 +45,7 @@ mod sticky;
 mod subrequest;
 mod table;
 mod target;
+mod tcp;
 mod tls;
 mod too_early;
 mod tunnel;
@@ -95,6 +96,7 @@ pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
 use self::target::reject_path;
 use self::target::target;
 pub use self::target::{Prefixes, reject_other_path, target_of_uri};
+pub use self::tcp::{TcpHealthCheckTable, TcpProxy, TcpProxyTable, TcpUpstreamTable};
 use self::tls::UpstreamTls;
 use self::tunnel::TunnelLimits;
 use self::upgrade::Offer;
@@ -277,10 +279,10 @@ impl Proxy {
         let host = (table.host == HostSource::Upstream).then(|| default_host.clone());
         let name = first.map(ToString::to_string).unwrap_or_default().into();
         let timeouts = Timeouts { response: table.response_timeout.0, stall: Some(table.stall_timeout.0) };
-        let tunnel_limits = TunnelLimits {
-            idle: table.tunnel_idle_timeout.0,
-            lifetime: table.tunnel_lifetime.map(|lifetime| lifetime.0),
-        };
+        let tunnel_limits = TunnelLimits::of_http(
+            table.tunnel_idle_timeout.0,
+            table.tunnel_lifetime.map(|lifetime| lifetime.0),
+        );
         let added = table.add_prefix.as_ref().map(|prefix| prefix.trim_end_matches('/').to_owned());
         let (strips, decodes) = (table.strip_prefix, table.decode_path);
         let prefixes = Prefixes { strips, added: added.unwrap_or_default(), decodes };

@@ -124,7 +124,7 @@ impl ProxyPool {
     }
 
     /// Returns an error if no upstream gets requests, because the operator has drained all or none is known.
-    fn check_members(&self) -> Result<(), Cause> {
+    pub(super) fn check_members(&self) -> Result<(), Cause> {
         let pool = self.upstream.pool();
         if pool.is_retired() {
             return Err(CheckoutError::Drained.into());

@@ -74,7 +74,9 @@ pub(super) fn into_tunnel(
     response.headers_mut().insert(header::UPGRADE, token);
     response.upgrade = Some(Box::new(move |upgraded| {
         let mut tunnel = Tunnel::new(upgraded, switched, limits);
-        Box::pin(async move { poll_fn(|cx| tunnel.poll(cx)).await })
+        Box::pin(async move {
+            poll_fn(|cx| tunnel.poll(cx)).await;
+        })
     }));
     Ok(response)
 }

@@ -36,6 +36,8 @@ enum Scheme {
     Https,
     /// HTTP/2 without TLS. IANA has no scheme for it; `h2c` is that of Caddy, and its name in HTTP/1.1 (RFC 7540 §3.1).
     H2c,
+    /// No HTTP: an upstream of connections. No URL of the configuration has it.
+    Tcp,
 }
 
 impl Scheme {
@@ -46,6 +48,7 @@ impl Scheme {
             Self::Http => "http",
             Self::Https => "https",
             Self::H2c => "h2c",
+            Self::Tcp => "tcp",
         }
     }
 }
@@ -54,6 +57,12 @@ impl Scheme {
 const HOST_OF_UNIX_SOCKET: &str = "localhost";
 
 impl UpstreamUrl {
+    /// The URL of an upstream of connections that do not speak HTTP.
+    pub(super) fn of_connections(address: UpstreamAddress) -> Self {
+        let authority = address.to_string();
+        Self { destination: Destination::Address(address), authority, scheme: Scheme::Tcp }
+    }
+
     /// Returns the name in the certificate of the upstream: its host without brackets. `None` without TLS. Of a service, that is its domain:
     /// DNS is not authenticated, so it cannot name the host to trust (RFC 9525 §6.2).
     pub(super) fn tls_name(&self) -> Option<&str> {
@@ -143,7 +152,7 @@ fn parse(text: &str) -> Result<UpstreamUrl, String> {
     let port = match known {
         _ if has_port(authority) => "",
         Scheme::Https => ":443",
-        Scheme::Http | Scheme::H2c => ":80",
+        Scheme::Http | Scheme::H2c | Scheme::Tcp => ":80",
     };
     let address = format!("{authority}{port}").parse()?;
     if let Some(domain) = domain_of_service(authority) {

@@ -21,17 +21,18 @@ use rudy_log::ErrorLog;
 use rudy_message::{LazyHead, Rejection, RequestHead};
 use rudy_mirror::Fetch;
 use rudy_pipeline::client_address::{TrustedProxies, set_forwarded_host};
-use rudy_pipeline::exchange::{self, LoggedParts, Observers, RequestIdTable};
+use rudy_pipeline::exchange::{self, LoggedParts, Observers, RequestIdTable, RequestInfo};
 use rudy_pipeline::network::client_subject;
+use rudy_pipeline::routing::Site;
 use rudy_pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
-use rudy_proxy::{Proxy, ProxyPools};
+use rudy_proxy::{Proxy, ProxyPools, TcpProxy};
 use rudy_service::listen_address::Address;
 use rudy_service::{
     Client, ExchangeOutcome, Forwarded, Limits, LocalAddress, Observer, Peer, Reply, Request, RequestBody,
-    Response, Service,
+    Response, Service, Takeover, TlsChoice,
 };
 use rudy_site_tls::TlsState;
-use rudy_tls::{ClientHello, TlsSite};
+use rudy_tls::ClientHello;
 use rudy_watch::access_log::AccessLogs;
 use rudy_watch::metrics::{Format, Metrics, Sources, render};
 use rudy_watch::status::Activity;
@@ -47,6 +48,8 @@ pub struct App {
     routes: Arc<Routes>,
     /// Whether a handler accepts tunnels. Each HTTP/2 connection asks, and there may be thousands of handlers.
     accepts_tunnels: bool,
+    /// Whether a site takes connections. Each connection asks.
+    takes_connections: bool,
     limits: Arc<Limits>,
     error_log: Option<ErrorLog>,
     trusted_proxies: Arc<TrustedProxies>,
@@ -67,6 +70,7 @@ impl App {
     fn of_compiled(compiled: Compiled, config: &Config, resources: &Resources) -> Self {
         let Compiled { router, trusted_proxies } = compiled;
         let accepts_tunnels = router.handlers().any(|target| target.handler.accepts_tunnels());
+        let takes_connections = config.sites.iter().any(|site| site.connections.is_some());
         let activity = resources.of::<Activity>();
         let mut observers = Observers {
             recorders: Vec::new(),
@@ -88,6 +92,7 @@ impl App {
                 maps: config.maps.clone(),
             }),
             accepts_tunnels,
+            takes_connections,
             limits: Arc::new(config.limits_in_effect()),
             error_log: None,
             trusted_proxies,
@@ -174,7 +179,8 @@ impl App {
     fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.routes.router.handlers().filter_map(|target| {
             let of_mirror = || target.handler_of::<Fetch>().map(Fetch::proxy);
-            target.handler_of().or_else(of_mirror)
+            let of_connections = || target.handler_of::<TcpProxy>().map(TcpProxy::proxy);
+            target.handler_of().or_else(of_mirror).or_else(of_connections)
         })
     }
 
@@ -207,12 +213,39 @@ impl Service for App {
         hello: &ClientHello,
         listener: &Address,
         local: &LocalAddress<'_>,
-    ) -> Option<Arc<TlsSite>> {
-        let name = hello.server_name.as_deref();
-        if hello.is_challenge {
-            return self.tls.acme().challenges.tls_site(name?);
+    ) -> Option<TlsChoice> {
+        let (name, router) = (hello.server_name.as_deref(), &self.routes.router);
+        let of_challenge = || self.tls.acme().challenges.tls_site(name?);
+        if let Some(site) = hello.is_challenge.then(of_challenge).flatten() {
+            return Some(TlsChoice::Site(site));
         }
-        self.routes.router.tls_site(name, listener, local)
+        let is_passed = |(site, _): (&Site<Target>, &Target)| site.tls.is_none();
+        if self.takes_connections && router.connection_site(name, listener, local).is_some_and(is_passed) {
+            return Some(TlsChoice::Pass);
+        }
+        let site = router.tls_site(name, listener, local).filter(|_| !hello.is_challenge)?;
+        Some(TlsChoice::Site(site))
+    }
+
+    fn speaks_http(&self, listener: &Address) -> bool {
+        let local = LocalAddress::known(None);
+        let is_taken =
+            || self.takes_connections && self.routes.router.connection_site(None, listener, &local).is_some();
+        !listener.tls && !is_taken()
+    }
+
+    fn take_over(&self, client: &Client<'_>, server_name: Option<&str>) -> Option<Takeover> {
+        if !self.takes_connections {
+            return None;
+        }
+        let listener = client.listener.as_ref()?;
+        let name = server_name.or_else(|| client.tls.as_ref()?.server_name.as_deref());
+        let router = &self.routes.router;
+        let (_, target) = router.connection_site(name, listener, &client.local_address)?;
+        let info = RequestInfo::of_connection(name, &listener.endpoint.to_string());
+        let observer = self.routes.observers.observe_connection(info, client, &target.name);
+        let upgrade = target.handler.take_over(client, observer.clone())?;
+        Some(Takeover { upgrade, observer })
     }
 
     fn call(&self, mut request: Request<'_>, client: &Client<'_>) -> Reply {

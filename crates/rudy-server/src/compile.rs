@@ -11,6 +11,7 @@ use rudy_pipeline::conditions::{CONDITIONS_MAX, SiteConditions};
 use rudy_pipeline::exchange::{OwnCounters, RouteName};
 use rudy_pipeline::routing::{ExactPaths, HostPattern, Hosts, Listeners, PathPattern, Route, Router, Site};
 use rudy_pipeline::{BuildContext, HandlerConfig, NoHandler, Resources, Target};
+use rudy_proxy::TcpProxy;
 use rudy_service::listen_address::Address;
 use rudy_site_tls::TlsState;
 
@@ -44,6 +45,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
     problems.extend(config::conflicting_addresses(config));
     problems.extend(config.conflicting_access_logs());
     problems.extend(config::tls::listeners(config));
+    problems.extend(config::tcp::problems(config));
     problems.extend(config::tls::h2c(config));
     problems.extend(config::acme::problems(config));
     problems.extend(plan::limit_problems(config));
@@ -109,6 +111,15 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
                 Err(more) => problems.extend(more),
             }
         }
+        if let Some(connections) = &site.connections {
+            match TcpProxy::new(&connections.proxy, &site.location, site_name.clone()) {
+                Ok(proxy) => {
+                    let target = Target::new(Vec::new(), false, Box::new(proxy)).named(route_name(None));
+                    routes.push(Route::everything(target));
+                }
+                Err(more) => problems.extend(more),
+            }
+        }
         let https_port = config::tls::https_port(config, site, &mut problems);
         let outer = Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(None));
         let outer = Route::everything(outer);
@@ -125,6 +136,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
             conditions,
             tls: None,
             is_auto: site.is_auto(),
+            takes_connections: site.connections.is_some(),
             https_port,
         });
     }
@@ -172,7 +184,7 @@ fn hosts(config: &Config, is_served: impl Fn(&config::Site) -> bool, problems: &
         }
         for (index, host) in site.hosts.iter().enumerate() {
             if let Some(other) = hosts.add(host, number) {
-                let location = site.location.key("hosts").index(index);
+                let location = site.location.key(site.hosts_key()).index(index);
                 let problem = Problem::value(&location, format!("duplicate host \"{host}\""));
                 let first = host_location(&config.sites[other], host);
                 problems.push(problem.label("the second").also(&first, "the first"));
@@ -184,7 +196,7 @@ fn hosts(config: &Config, is_served: impl Fn(&config::Site) -> bool, problems: &
 
 fn host_location(site: &config::Site, host: &HostPattern) -> Location {
     let index = site.hosts.iter().position(|known| known == host).unwrap_or(0);
-    site.location.key("hosts").index(index)
+    site.location.key(site.hosts_key()).index(index)
 }
 
 /// Reports routes whose paths are all matched by earlier routes.

@@ -33,5 +33,5 @@ pub use observer::{EndReason, ExchangeOutcome, Observer};
 pub use pipe::Piped;
 pub use request_body::{BodySender, RequestBody, RequestBodyError};
 pub use service::{Service, ServiceSource};
-pub use upgrade::{Upgrade, Upgraded, UpgradedConnection, UpgradedIo};
+pub use upgrade::{Takeover, TlsChoice, Upgrade, Upgraded, UpgradedConnection, UpgradedIo};
 pub use worker_thread::{WorkerThread, current_runtime};

@@ -52,18 +52,33 @@ impl Piped {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WouldBlock`] if the socket has received nothing; [`io::ErrorKind::QuotaExceeded`] if too many pipes are in use;
-    /// others if the socket is broken or the process has no descriptor for a pipe.
+    /// [`io::ErrorKind::WouldBlock`] if the socket has received nothing; [`io::ErrorKind::QuotaExceeded`] if too many pipes are in use,
+    /// or the process has no descriptor for one; others if the socket is broken.
     pub fn receive(socket: impl AsFd, max: u64) -> io::Result<Self> {
         let mut piped = Self { pipe: None, length: 0 };
         if USED.fetch_add(1, Ordering::Relaxed) >= USED_MAX {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         let free = FREE.with_borrow_mut(Vec::pop);
-        let pipe = piped.pipe.insert(free.map_or_else(Pipe::new, Ok)?);
+        let new = || Pipe::new().map_err(|_| io::ErrorKind::QuotaExceeded);
+        let pipe = piped.pipe.insert(free.map_or_else(new, Ok)?);
         let max = usize::try_from(max).unwrap_or(usize::MAX);
         piped.length = splice(socket, None, &pipe.input, None, max, SpliceFlags::NONBLOCK)? as u64;
         Ok(piped)
+    }
+
+    /// Returns the result of [`Self::receive`] for a caller that can also read: `None` if there is nothing to send, or no pipe.
+    ///
+    /// # Errors
+    ///
+    /// The socket is broken. The kernel reports that once: a read would return the end of the input.
+    pub fn received(result: io::Result<Self>) -> io::Result<Option<Self>> {
+        use io::ErrorKind::{Interrupted, QuotaExceeded, WouldBlock};
+        match result {
+            Ok(piped) => Ok(Some(piped).filter(|piped| piped.length > 0)),
+            Err(error) if matches!(error.kind(), Interrupted | QuotaExceeded | WouldBlock) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the number of bytes.

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use rudy_message::{Rejection, RequestHead};
-use rudy_tls::{ClientHello, TlsSite};
+use rudy_tls::ClientHello;
 
 use crate::client::{Client, Forwarded, Peer};
 use crate::limits::Limits;
@@ -12,6 +12,7 @@ use crate::listen_address::Address;
 use crate::local_address::LocalAddress;
 use crate::message::{Reply, Request, Response};
 use crate::observer::{ExchangeOutcome, Observer};
+use crate::upgrade::{Takeover, TlsChoice};
 
 /// Responds to requests. One value serves many connections concurrently, on every engine.
 pub trait Service: Send + Sync + 'static {
@@ -21,14 +22,26 @@ pub trait Service: Send + Sync + 'static {
         false
     }
 
-    /// Returns the settings for a TLS handshake at a listener, to which a client has connected at `local`. `None` rejects it, because no
+    /// Returns what to do with a TLS handshake at a listener, to which a client has connected at `local`. `None` rejects it, because no
     /// site there has the server name.
     fn tls_site(
         &self,
         _hello: &ClientHello,
         _listener: &Address,
         _local: &LocalAddress<'_>,
-    ) -> Option<Arc<TlsSite>> {
+    ) -> Option<TlsChoice> {
+        None
+    }
+
+    /// Whether connections to a listener speak HTTP, so that one over a limit gets a response. The others are only closed.
+    fn speaks_http(&self, listener: &Address) -> bool {
+        !listener.tls
+    }
+
+    /// Returns what takes a connection that does not speak HTTP. Called once for each connection, after its handshake, before anything else
+    /// is read from it. `server_name` is that of a handshake that [another server](TlsChoice::Pass) will make; the result of one that was made
+    /// here is in `client`.
+    fn take_over(&self, _client: &Client<'_>, _server_name: Option<&str>) -> Option<Takeover> {
         None
     }
 

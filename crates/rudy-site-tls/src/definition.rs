@@ -31,6 +31,8 @@ pub struct Definition {
     pub http2: bool,
     /// Whether HTTP/3 is served.
     pub http3: bool,
+    /// The protocols that are offered (ALPN) if connections do not speak HTTP.
+    pub other_protocols: Option<Vec<String>>,
 }
 
 impl Definition {
@@ -88,6 +90,7 @@ impl Definition {
             key_log: sources.key_log(),
             http2: self.http2,
             http3: self.http3,
+            other_protocols: self.other_protocols.clone(),
             early_data: table.early_data.then(|| sources.single_use_sessions()),
             ..SiteSettings::default()
         };

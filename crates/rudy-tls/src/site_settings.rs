@@ -35,6 +35,9 @@ pub struct SiteSettings {
     pub http2: bool,
     /// Whether clients may connect over QUIC, for HTTP/3.
     pub http3: bool,
+    /// The protocols that are offered instead of those of HTTP: it is for connections that do not speak HTTP. Without one, a client is
+    /// accepted whatever it offers.
+    pub other_protocols: Option<Vec<String>>,
     /// Whether it is only for the challenge of an authority.
     pub is_challenge: bool,
     /// Where the secrets of sessions are written.
@@ -47,6 +50,9 @@ pub struct SiteSettings {
 impl SiteSettings {
     /// The protocols that are offered (ALPN, RFC 7301).
     pub(crate) fn protocols(&self) -> Vec<Vec<u8>> {
+        if let Some(others) = &self.other_protocols {
+            return others.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        }
         let protocols: &[&[u8]] = match (self.is_challenge, self.http2) {
             (true, _) => &[CHALLENGE_PROTOCOL],
             (false, true) => &[b"h2", b"http/1.1"],

@@ -11,7 +11,7 @@ use http_body::Body as _;
 use rudy_service::listen_address::Address;
 use rudy_service::{
     Body, BodyError, BodyPiece, BodyStream, Client, ExchangeOutcome, Head, Limits, LocalAddress, Reply,
-    Request, RequestBody, Response, Service, ServiceSource, Upgraded,
+    Request, RequestBody, Response, Service, ServiceSource, TlsChoice, Upgraded,
 };
 use rudy_tls::{ClientHello, TlsSite};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -68,8 +68,8 @@ impl Site {
 }
 
 impl Service for Site {
-    fn tls_site(&self, _: &ClientHello, _: &Address, _: &LocalAddress<'_>) -> Option<Arc<TlsSite>> {
-        self.tls.clone()
+    fn tls_site(&self, _: &ClientHello, _: &Address, _: &LocalAddress<'_>) -> Option<TlsChoice> {
+        self.tls.clone().map(TlsChoice::Site)
     }
 
     fn call(&self, request: Request<'_>, _client: &Client<'_>) -> Reply {

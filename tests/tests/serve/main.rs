@@ -37,6 +37,7 @@ mod status;
 mod steps;
 mod stop;
 mod stream_heads;
+mod tcp;
 mod tls;
 mod tls_algorithms;
 mod tls_files;

@@ -32,7 +32,7 @@ use std::task::{Context, Poll, ready};
 use http::StatusCode;
 use rudy_runtime::clock;
 use rudy_service::listen_address::Address;
-use rudy_service::{Client, Peer, Response, Service, ServiceSource, Upgrade};
+use rudy_service::{Client, Peer, Response, Service, ServiceSource, Takeover, Upgrade};
 use rudy_tls::{ClientHello, Protocol};
 
 use self::connection::Connection;
@@ -44,7 +44,7 @@ use self::poll_context::Budget;
 pub(crate) use self::proxy_header::CountForAddress;
 use self::proxy_header::ProxyHeader;
 pub(crate) use self::quic::ServeQuic;
-use self::record::report_answered;
+use self::record::{Record, report_answered};
 pub use self::streams::http2_stored_bytes;
 use self::upgrade::Tunnel;
 use crate::Worker;
@@ -194,7 +194,7 @@ impl<S: ServiceSource> Connection<S> {
         cx: &mut Context<'_>,
     ) -> Poll<State> {
         if let Stream::Tcp(_) | Stream::Unix(_) = self.io {
-            return Poll::Ready(State::Head);
+            return Poll::Ready(self.take_over().unwrap_or(State::Head));
         }
         let handshakes = &self.context.worker.handshakes;
         let unfinished = unfinished.get_or_insert_with(|| handshakes.begin(self.info.limits.handshakes));
@@ -203,10 +203,17 @@ impl<S: ServiceSource> Connection<S> {
             source.current().tls_site(hello, address, &wire.local_address(cache))
         };
         match handshakes.poll_step(unfinished, cx, |cx| self.io.poll_handshake(cx, &mut choose)) {
+            Poll::Ready(Ok(())) if self.io.passed().is_some() => {
+                // After a reload in between, there may be nobody to pass it to.
+                return Poll::Ready(self.take_over().unwrap_or(State::Close(CloseMode::NoLinger)));
+            }
             Poll::Ready(Ok(())) => {
                 let counters = &self.context.worker.counters;
                 counters.handshakes.add(1);
                 counters.resumed_handshakes.add(self.io.tls().is_some_and(|tls| tls.is_resumed).into());
+                if let Some(taken) = self.take_over() {
+                    return Poll::Ready(taken);
+                }
                 let is_http2 = self.io.tls().is_some_and(|tls| tls.protocol == Protocol::Http2);
                 return Poll::Ready(if is_http2 { self.start_http2(&[]) } else { State::Head });
             }
@@ -231,6 +238,20 @@ impl<S: ServiceSource> Connection<S> {
         };
         self.report_failed_handshake(&failure);
         Poll::Ready(State::Close(CloseMode::NoLinger))
+    }
+
+    /// Returns the state of a connection that does not speak HTTP.
+    fn take_over(&mut self) -> Option<State> {
+        let service = self.load_service();
+        let server_name = self.io.passed().and_then(|passed| passed.server_name.as_deref());
+        let taken = self.call(|| service.take_over(&self.client(0), server_name)).flatten();
+        let Takeover { upgrade, observer } = taken?;
+        if self.timer.begin_request() {
+            // The connection has been evicted.
+            return Some(State::Close(CloseMode::NoLinger));
+        }
+        let mut record = Record::new(Some(observer), clock::now());
+        Some(State::Upgrade(Box::new((upgrade, record.become_tunnel(&self.context.worker, &self.timer)))))
     }
 
     fn report_failed_handshake(&mut self, error: &io::Error) {

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use rudy_runtime::clock;
-use rudy_service::{Client, Limits, Peer, ServiceSource};
+use rudy_service::{Client, Limits, Peer, Service as _, ServiceSource};
 use tokio::io::ReadBuf;
 
 use super::record::report_closed;
@@ -113,6 +113,9 @@ impl<S: ServiceSource> Connection<S> {
         }
         self.timer = self.context.worker.timers.timer(Some(AddressKey::from(&self.info.peer)));
         if !count(&self.info.limits, &self.info.peer) {
+            if !self.context.source.current().speaks_http(&self.context.address) {
+                return Poll::Ready(State::Close(CloseMode::NoLinger));
+            }
             // Best effort: the send buffer of a new connection is empty, so either the kernel accepts the whole
             // response or the peer is gone.
             let _ = self.io.poll_write(cx, &[IoSlice::new(UNAVAILABLE)], false);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use rudy_service::{Limits, Upgrade, Upgraded, UpgradedConnection};
+use rudy_service::{Limits, Piped, Upgrade, Upgraded, UpgradedConnection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
@@ -30,12 +30,27 @@ struct BorrowedConnection {
     worker: Arc<Worker>,
     /// The place among the active exchanges.
     entry: Option<Arc<ActiveEntry>>,
-    give_back: Option<oneshot::Sender<Stream>>,
+    give_back: Option<oneshot::Sender<(Stream, CloseMode)>>,
+    close_mode: CloseMode,
 }
 
 impl BorrowedConnection {
     fn io(&mut self) -> io::Result<&mut Stream> {
         self.io.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    fn count_received(&self, bytes: u64) {
+        self.worker.counters.received_bytes.add(bytes);
+        if let Some(entry) = &self.entry {
+            entry.add_received(bytes);
+        }
+    }
+
+    fn count_sent(&self, bytes: u64) {
+        self.worker.counters.sent_bytes.add(bytes);
+        if let Some(entry) = &self.entry {
+            entry.add_sent(bytes);
+        }
     }
 }
 
@@ -43,12 +58,32 @@ impl UpgradedConnection for BorrowedConnection {
     fn is_stopping(&self) -> bool {
         self.worker.is_ending_streams()
     }
+
+    fn take_piped(&mut self, max: u64) -> io::Result<Option<Piped>> {
+        let piped = self.io()?.take_piped(max)?;
+        piped.iter().for_each(|piped| self.count_received(piped.length()));
+        Ok(piped)
+    }
+
+    fn accepts_piped(&self) -> bool {
+        self.io.as_ref().is_some_and(|io| io.plain_socket().is_some())
+    }
+
+    fn poll_send_piped(&mut self, cx: &mut Context<'_>, piped: &mut Piped) -> Poll<io::Result<usize>> {
+        let sent = ready!(self.io()?.poll_send_piped(cx, piped))?;
+        self.count_sent(sent as u64);
+        Poll::Ready(Ok(sent))
+    }
+
+    fn abort(&mut self) {
+        self.close_mode = CloseMode::Reset;
+    }
 }
 
 impl Drop for BorrowedConnection {
     fn drop(&mut self) {
         if let (Some(io), Some(give_back)) = (self.io.take(), self.give_back.take())
-            && let Err(io) = give_back.send(io)
+            && let Err((io, _)) = give_back.send((io, self.close_mode))
         {
             // The driver is gone: the server is stopping, or there was a panic.
             close_at_once(io, CloseMode::Reset);
@@ -65,10 +100,7 @@ impl AsyncRead for BorrowedConnection {
         let before = buffer.filled().len();
         ready!(self.io()?.poll_read(cx, buffer))?;
         let read = buffer.filled().len() - before;
-        self.worker.counters.received_bytes.add(read as u64);
-        if let Some(entry) = &self.entry {
-            entry.add_received(read);
-        }
+        self.count_received(read as u64);
         Poll::Ready(Ok(()))
     }
 }
@@ -84,10 +116,7 @@ impl AsyncWrite for BorrowedConnection {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = ready!(self.io()?.poll_write(cx, slices, false))?;
-        self.worker.counters.sent_bytes.add(written as u64);
-        if let Some(entry) = &self.entry {
-            entry.add_sent(written);
-        }
+        self.count_sent(written as u64);
         Poll::Ready(Ok(written))
     }
 
@@ -109,8 +138,9 @@ pub(super) struct Tunnel {
     /// `None` once the handler has ended.
     future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Returns the connection, which the handler may have moved to another task.
-    back: oneshot::Receiver<Stream>,
-    close_mode: CloseMode,
+    back: oneshot::Receiver<(Stream, CloseMode)>,
+    /// Whether the connection is reset, whatever the handler wants.
+    resets: bool,
     worker: Arc<Worker>,
     entry: Option<Arc<ActiveEntry>>,
     limits: Arc<Limits>,
@@ -131,10 +161,11 @@ impl Tunnel {
             worker: worker.clone(),
             entry: entry.clone(),
             give_back: Some(give_back),
+            close_mode: CloseMode::Linger,
         });
         // `upgrade` is called at the first poll, where a panic ends only the connection.
         let future = Box::pin(async move { upgrade(Upgraded { unread, io }).await });
-        Self { future: Some(future), back, close_mode: CloseMode::Linger, worker, entry, limits, timer }
+        Self { future: Some(future), back, resets: false, worker, entry, limits, timer }
     }
 
     /// Ready when the connection has been returned and must be closed.
@@ -142,7 +173,7 @@ impl Tunnel {
         let mut poll_cx = PollContext::new(cx, &self.worker.counters, budget);
         if self.entry.as_ref().is_some_and(|entry| entry.is_killed()) {
             self.future = None;
-            self.close_mode = CloseMode::Reset;
+            self.resets = true;
         }
         if let Some(future) = &mut self.future {
             match poll_cx.poll(|cx, _| future.as_mut().poll(cx)) {
@@ -151,18 +182,19 @@ impl Tunnel {
                     return Poll::Pending;
                 }
                 Ok(Poll::Ready(())) => {}
-                Err(_) => self.close_mode = CloseMode::Reset,
+                Err(_) => self.resets = true,
             }
             self.future = None;
             self.timer.set(None, poll_cx.cx.waker());
         }
         let back = ready!(Pin::new(&mut self.back).poll(poll_cx.cx));
         // At an immediate stop, the task that held the connection may be dropped before this one.
-        if self.worker.is_aborting() {
-            self.close_mode = CloseMode::Reset;
-        }
+        self.resets |= self.worker.is_aborting();
         let timer = self.worker.timers.timer(None);
-        let linger = |io| State::Linger(Box::new(Linger::new(io, self.close_mode, &self.limits, timer)));
+        let linger = |(io, mode)| {
+            let mode = if self.resets { CloseMode::Reset } else { mode };
+            State::Linger(Box::new(Linger::new(io, mode, &self.limits, timer)))
+        };
         // The connection is returned in any case, by the drop of `BorrowedConnection`.
         Poll::Ready(back.map_or(State::Head, linger))
     }
@@ -175,7 +207,7 @@ impl Drop for Tunnel {
         drop(self.future.take());
         // From here on, `BorrowedConnection` cannot return the connection, and resets it itself.
         self.back.close();
-        if let Ok(io) = self.back.try_recv() {
+        if let Ok((io, _)) = self.back.try_recv() {
             close_at_once(io, CloseMode::Reset);
         }
     }

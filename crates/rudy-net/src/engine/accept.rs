@@ -243,11 +243,10 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
             Err(reached) => {
                 self.runner.worker.counters.over_limit.add(1);
                 self.report(reached.problem(), || reached.to_string());
-                if self.context.address.tls {
-                    // A response would not be TLS.
-                    close_at_once(io, CloseMode::NoLinger);
-                } else {
+                if service.speaks_http(&self.context.address) {
                     shared.rejecter.reject(io, service.limits());
+                } else {
+                    close_at_once(io, CloseMode::NoLinger);
                 }
                 None
             }
@@ -293,7 +292,11 @@ impl<L: Incoming, S: ServiceSource, C: Spawner> Acceptor<L, S, C> {
 
     fn reject_at_once(&self, io: L::Io) {
         self.runner.worker.counters.over_limit.add(1);
-        Rejecter::reject_at_once(io);
+        if self.context.source.current().speaks_http(&self.context.address) {
+            Rejecter::reject_at_once(io);
+        } else {
+            close_at_once(io, CloseMode::NoLinger);
+        }
     }
 
     fn report(&self, problem: Problem, detail: impl FnOnce() -> String) {

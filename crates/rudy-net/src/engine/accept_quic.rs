@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use rudy_quic::quinn_proto::{self, EndpointConfig, Incoming, ServerConfig};
 use rudy_quic::{Ids, Keys, Place, Received, ServerCrypto, TokenTime, Transport};
 use rudy_runtime::{clock, is_planted, lose, random, watch};
-use rudy_service::{Limits, LocalAddress, Peer, Service};
+use rudy_service::{Limits, LocalAddress, Peer, Service, TlsChoice};
 use rudy_tls::ClientHello;
 
 use super::ServiceSource;
@@ -164,7 +164,11 @@ impl<S: ServiceSource> QuicAcceptor<S> {
             let context = context.clone();
             let choose = move |hello: &ClientHello| {
                 let local = LocalAddress::known(local.map(|ip| SocketAddr::new(ip, port)));
-                context.source.current().tls_site(hello, &context.address, &local)
+                match context.source.current().tls_site(hello, &context.address, &local)? {
+                    TlsChoice::Site(site) => Some(site),
+                    // A connection of QUIC cannot be passed on: its keys are in the handshake.
+                    TlsChoice::Pass => None,
+                }
             };
             let crypto = Arc::new(ServerCrypto::new(Arc::new(choose)));
             let mut config = ServerConfig::new(crypto, Arc::new(self.keys.token()));

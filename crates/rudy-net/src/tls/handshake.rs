@@ -6,11 +6,12 @@ use std::task::{Context, Poll};
 
 use http::StatusCode;
 use rudy_runtime::clock;
+use rudy_service::TlsChoice;
 use rudy_tls::{ClientHello, Session, TlsSite, UNRECOGNIZED_NAME, explain_rejection};
 
 use super::{INPUT_BYTES_MIN, State, TlsStream};
 use crate::scratch::Scratch;
-use crate::transport::ChooseSite;
+use crate::transport::{ChooseSite, PassedHandshake};
 
 /// The content type of a record with a handshake message.
 const HANDSHAKE_RECORD: u8 = 22;
@@ -71,9 +72,13 @@ impl TlsStream {
         let State::Handshake(handshake) = &mut self.state else { return Ok(()) };
         if handshake.session.is_none() {
             let choose = |hello: &ClientHello| choose(hello, &self.io);
-            handshake.session = handshake.start(input, &mut self.unsent, choose)?;
+            match handshake.start(input, &mut self.unsent, choose)? {
+                Started::Session(session) => handshake.session = Some(session),
+                Started::Incomplete => {}
+                Started::Passed(passed) => self.state = State::Passed(passed),
+            }
         }
-        let Some((session, _)) = &mut handshake.session else {
+        let State::Handshake(Handshake { session: Some((session, _)), .. }) = &mut self.state else {
             self.received = input.to_vec();
             return Ok(());
         };
@@ -81,6 +86,7 @@ impl TlsStream {
         let received = session.receive(input, &mut self.unsent, |record| plaintext.extend_from_slice(record));
         let consumed = received
             .map_err(|error| invalid(explain_rejection(&error).unwrap_or_else(|| error.to_string())))?;
+        let State::Handshake(handshake) = &mut self.state else { return Ok(()) };
         if let Some((session, site)) = handshake.session.take_if(|(session, _)| session.is_usable()) {
             let tls = session.result(&site, handshake.server_name.take());
             let tls = tls.map_err(|error| invalid(error.to_string()))?;
@@ -95,13 +101,13 @@ impl TlsStream {
 }
 
 impl Handshake {
-    /// Chooses the site by the client's first message. Returns `None` if the message is incomplete.
+    /// Chooses the site by the client's first message.
     fn start(
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
-        choose: impl FnOnce(&ClientHello) -> Option<Arc<TlsSite>>,
-    ) -> io::Result<Option<(Session, Arc<TlsSite>)>> {
+        choose: impl FnOnce(&ClientHello) -> Option<TlsChoice>,
+    ) -> io::Result<Started> {
         match input.first() {
             Some(&HANDSHAKE_RECORD) => {}
             Some(b'A'..=b'Z') => {
@@ -112,21 +118,35 @@ impl Handshake {
         }
         let hello = match ClientHello::read(input) {
             Ok(Some(hello)) => hello,
-            Ok(None) if input.len() < CLIENT_HELLO_BYTES_MAX => return Ok(None),
+            Ok(None) if input.len() < CLIENT_HELLO_BYTES_MAX => return Ok(Started::Incomplete),
             Ok(None) => return Err(invalid("the ClientHello is too long")),
             Err(rejected) => {
                 output.extend_from_slice(&rejected.alert);
                 return Err(invalid(rejected.reason));
             }
         };
-        let Some(site) = choose(&hello) else {
-            output.extend_from_slice(&UNRECOGNIZED_NAME);
-            return Err(invalid(hello.no_site()));
+        let site = match choose(&hello) {
+            Some(TlsChoice::Site(site)) => site,
+            Some(TlsChoice::Pass) => {
+                return Ok(Started::Passed(PassedHandshake { server_name: hello.server_name }));
+            }
+            None => {
+                output.extend_from_slice(&UNRECOGNIZED_NAME);
+                return Err(invalid(hello.no_site()));
+            }
         };
         let session = Session::new(&site, &hello).map_err(|error| invalid(error.to_string()))?;
         self.server_name = hello.server_name;
-        Ok(Some((session, site)))
+        Ok(Started::Session((session, site)))
     }
+}
+
+/// What the client's first message leads to.
+enum Started {
+    /// The message is incomplete.
+    Incomplete,
+    Session((Session, Arc<TlsSite>)),
+    Passed(PassedHandshake),
 }
 
 fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {

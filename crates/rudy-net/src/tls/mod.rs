@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use rudy_runtime::clock;
 use rudy_tls::{RECORD_OVERHEAD_BYTES, RECORD_PLAINTEXT_BYTES_MAX, Session, Tls};
 use tokio::io::ReadBuf;
@@ -21,7 +21,7 @@ pub(crate) use self::handshake::PlainHttp;
 pub(crate) use self::handshakes::{Handshakes, Unfinished};
 use self::record_size::{BATCH_BYTES_MAX, FIRST_BYTES, RecordSize};
 use crate::scratch::{Scratch, at_least};
-use crate::transport::{ChooseSite, PARTIAL_READ_BYTES, Stream, Transport};
+use crate::transport::{ChooseSite, PARTIAL_READ_BYTES, PassedHandshake, Stream, Transport};
 use crate::wire::delegate_wire;
 use crate::yield_now::yield_now;
 
@@ -58,6 +58,8 @@ pub(crate) struct TlsStream {
 enum State {
     Handshake(Handshake),
     Established(Session, Arc<Tls>),
+    /// What was received is for another server.
+    Passed(PassedHandshake),
     Failed,
 }
 
@@ -189,6 +191,15 @@ impl Transport for TlsStream {
             State::Established(_, tls) => Some(tls),
             _ => None,
         }
+    }
+
+    fn passed(&self) -> Option<&PassedHandshake> {
+        if let State::Passed(passed) = &self.state { Some(passed) } else { None }
+    }
+
+    fn into_passed(self: Box<Self>) -> Option<(Stream, Bytes)> {
+        let Self { io, state: State::Passed(_), received, .. } = *self else { return None };
+        Some((io, received.into()))
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {

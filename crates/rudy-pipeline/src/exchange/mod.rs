@@ -98,6 +98,19 @@ impl Observers {
         is_new
     }
 
+    /// Creates the record of a connection that does not speak HTTP.
+    pub fn observe_connection(
+        self: &Arc<Self>,
+        info: RequestInfo,
+        client: &Client<'_>,
+        route: &Arc<RouteName>,
+    ) -> Arc<dyn Observer> {
+        self.recorders.iter().for_each(|recorder| recorder.began());
+        let record = self.new_record(Some(info), client, None);
+        record.notes().route = Some(route.clone());
+        Arc::new(record)
+    }
+
     fn record(
         self: &Arc<Self>,
         head: &RequestHead<'_>,
@@ -106,7 +119,16 @@ impl Observers {
     ) -> Arc<dyn Observer> {
         let mut fields = self.recorders.iter().filter_map(|recorder| recorder.request_fields());
         let request = fields.next().map(|fields| RequestInfo::new(head, fields));
-        Arc::new(ExchangeRecord {
+        Arc::new(self.new_record(request, client, id))
+    }
+
+    fn new_record(
+        self: &Arc<Self>,
+        request: Option<RequestInfo>,
+        client: &Client<'_>,
+        id: Option<RequestId>,
+    ) -> ExchangeRecord {
+        ExchangeRecord {
             observers: self.clone(),
             id,
             request: request.map(OnceLock::from).unwrap_or_default(),
@@ -117,7 +139,7 @@ impl Observers {
             },
             request_body_bytes: AtomicU64::new(0),
             notes: Mutex::new(Notes { tried: self.logged.attempts.then(Vec::new), ..Notes::default() }),
-        })
+        }
     }
 }
 

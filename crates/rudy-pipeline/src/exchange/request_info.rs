@@ -21,7 +21,8 @@ pub enum RequestInfo {
 #[derive(Debug)]
 pub struct Copied {
     method: Method,
-    version: Version,
+    /// `None` for a connection that does not speak HTTP.
+    version: Option<Version>,
     head_bytes: usize,
     /// The target, the path and the fields, concatenated.
     bytes: Vec<u8>,
@@ -60,7 +61,7 @@ impl Copied {
                 fields.push((wanted.clone(), copy(value)));
             }
         }
-        let (method, version, head_bytes) = (head.method().clone(), head.version(), head.size());
+        let (method, version, head_bytes) = (head.method().clone(), Some(head.version()), head.size());
         Self { method, version, head_bytes, bytes, target_end, path_end, fields }
     }
 }
@@ -69,6 +70,17 @@ impl RequestInfo {
     /// Copies the target, the path, and the first line of each of these fields.
     pub fn new(head: &RequestHead<'_>, names: &[HeaderName]) -> Self {
         Self::Copied(Copied::new(head, names))
+    }
+
+    /// Describes a connection that does not speak HTTP as if a client had requested it: with `CONNECT`, for the server name that it sent,
+    /// or else for the address where it was accepted.
+    #[must_use]
+    pub fn of_connection(server_name: Option<&str>, listener: &str) -> Self {
+        let target = server_name.unwrap_or(listener).as_bytes();
+        let fields = vec![(HOST, 0..target.len())];
+        let (bytes, target_end, path_end) = (target.to_vec(), target.len(), target.len());
+        let (method, version, head_bytes) = (Method::CONNECT, None, 0);
+        Self::Copied(Copied { method, version, head_bytes, bytes, target_end, path_end, fields })
     }
 
     /// Returns the method.
@@ -80,12 +92,19 @@ impl RequestInfo {
         }
     }
 
-    /// Returns the version.
+    /// Returns the protocol as in a request line.
     #[must_use]
-    pub fn version(&self) -> Version {
-        match self {
+    pub fn protocol(&self) -> &'static str {
+        let version = match self {
             Self::Copied(copied) => copied.version,
-            Self::Shared(head) => head.version(),
+            Self::Shared(head) => Some(head.version()),
+        };
+        match version {
+            None => "TCP",
+            Some(Version::HTTP_10) => "HTTP/1.0",
+            Some(Version::HTTP_2) => "HTTP/2.0",
+            Some(Version::HTTP_3) => "HTTP/3.0",
+            Some(_) => "HTTP/1.1",
         }
     }
 

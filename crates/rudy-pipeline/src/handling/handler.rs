@@ -4,12 +4,13 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use http::StatusCode;
 use rudy_config::{Location, Problem};
 use rudy_log::ErrorLog;
 use rudy_message::semantics::path::{PathBelow, RequestPath};
-use rudy_service::{Reply, Request};
+use rudy_service::{Client, Observer, Reply, Request, Upgrade};
 use rudy_system::file_access::on_pool;
 
 use super::context::Context;
@@ -37,6 +38,12 @@ pub trait Handler: Any + Debug + Send + Sync {
     /// Whether HTTP/2 clients may request tunnels (RFC 8441).
     fn accepts_tunnels(&self) -> bool {
         false
+    }
+
+    /// Returns what serves a connection that does not speak HTTP, for a handler of connections. It notifies `observer` of the end.
+    fn take_over(&self, client: &Client<'_>, observer: Arc<dyn Observer>) -> Option<Upgrade> {
+        let _ = (client, observer);
+        None
     }
 
     /// Whether the handler serves files of a folder only, which depend on no application.

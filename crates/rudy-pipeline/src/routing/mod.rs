@@ -44,6 +44,8 @@ pub struct Site<H> {
     pub tls: Option<Arc<ArcSwap<TlsSite>>>,
     /// Whether an authority signs the certificates: some may be missing.
     pub is_auto: bool,
+    /// Whether its only route takes connections, which do not speak HTTP.
+    pub takes_connections: bool,
     /// The port of HTTPS, if requests over plain HTTP are redirected there.
     pub https_port: Option<u16>,
 }
@@ -292,6 +294,24 @@ impl<H> Router<H> {
         let site = self.sites.get(number)?;
         let tls = site.tls.as_ref()?.load_full();
         (!(is_default || site.is_auto) || tls.has_certificate_for(name)).then_some(tls)
+    }
+
+    /// Returns the site of a listener for connections that do not speak HTTP, and its handler: by the server name, or for a client that
+    /// sent none and has connected to `local`.
+    #[must_use]
+    pub fn connection_site(
+        &self,
+        server_name: Option<&str>,
+        listener: &Address,
+        local: &LocalAddress<'_>,
+    ) -> Option<(&Site<H>, &H)> {
+        let hosts = self.listeners.hosts_at(Some(listener))?;
+        let number = match server_name {
+            Some(name) => hosts.find_or_default(name)?.0,
+            None => Self::unnamed_site(hosts, local)?,
+        };
+        let site = self.sites.get(number).filter(|site| site.takes_connections)?;
+        Some((site, &site.routes.first()?.handler))
     }
 
     /// The routes of these sites, which the listeners find by number.

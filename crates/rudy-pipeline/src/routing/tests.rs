@@ -25,6 +25,7 @@ fn router(sites: &[(&[&str], &[&str])]) -> Router<String> {
             redirects: None,
             conditions: SiteConditions::default(),
             tls: None,
+            takes_connections: false,
             is_auto: false,
             https_port: None,
         });

@@ -26,6 +26,15 @@ pub(super) enum Connection {
     Http2(Http2Stream),
 }
 
+impl Connection {
+    /// Resets the connection when it is dropped, unless others share it.
+    pub(super) fn abort(&mut self) {
+        if let Self::Http1(connection) = self {
+            connection.socket().abort();
+        }
+    }
+}
+
 impl rudy_client::Connection for Connection {
     type Shared = Connections;
 

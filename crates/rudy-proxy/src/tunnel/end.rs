@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rudy_client::SocketConnection as _;
-use rudy_service::UpgradedIo;
+use rudy_service::{Piped, UpgradedIo};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::Connection;
@@ -16,6 +16,20 @@ pub(super) trait End {
     fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Moves up to `max` received bytes into a pipe. `None` if there are none as far as the runtime knows, and if they are encrypted.
+    fn take_piped(&mut self, _max: u64) -> io::Result<Option<Piped>> {
+        Ok(None)
+    }
+
+    /// Whether bytes of a pipe can be sent as they are.
+    fn accepts_piped(&self) -> bool {
+        false
+    }
+
+    fn poll_send_piped(&mut self, _cx: &mut Context<'_>, _piped: &mut Piped) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
 }
 
 impl End for UpgradedIo {
@@ -35,6 +49,18 @@ impl End for UpgradedIo {
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(self).poll_shutdown(cx)
+    }
+
+    fn take_piped(&mut self, max: u64) -> io::Result<Option<Piped>> {
+        (**self).take_piped(max)
+    }
+
+    fn accepts_piped(&self) -> bool {
+        (**self).accepts_piped()
+    }
+
+    fn poll_send_piped(&mut self, cx: &mut Context<'_>, piped: &mut Piped) -> Poll<io::Result<usize>> {
+        (**self).poll_send_piped(cx, piped)
     }
 }
 
@@ -59,5 +85,26 @@ impl End for Connection {
             Self::Http1(connection) => connection.socket().finish(),
             Self::Http2(stream) => stream.finish(None),
         })
+    }
+
+    fn take_piped(&mut self, max: u64) -> io::Result<Option<Piped>> {
+        match self {
+            Self::Http1(connection) => connection.socket().take_piped(max),
+            Self::Http2(_) => Ok(None),
+        }
+    }
+
+    fn accepts_piped(&self) -> bool {
+        match self {
+            Self::Http1(connection) => connection.accepts_piped(),
+            Self::Http2(_) => false,
+        }
+    }
+
+    fn poll_send_piped(&mut self, cx: &mut Context<'_>, piped: &mut Piped) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Http1(connection) => connection.socket().poll_send_piped(cx, piped),
+            Self::Http2(_) => Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+        }
     }
 }

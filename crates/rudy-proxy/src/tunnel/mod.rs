@@ -2,27 +2,25 @@
 //!
 //! An idle tunnel has no buffer: it reads into one of the thread, and stores only what the other end does not accept at once.
 
+mod direction;
 mod end;
 
-use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http_body::Body as _;
 use rudy_client::Checkout;
 use rudy_service::{
     BodyError, BodyPiece, BodyStream, Deadline, RequestBody, Upgraded, UpgradedIo, poll_time,
 };
 
+use self::direction::{Direction, Lost, READ};
 use self::end::End;
 use super::connection::Connection;
 use super::exchange::Switched;
-
-/// How much is read at once.
-const READ_BYTES: usize = 64 * 1024;
 
 /// How much a tunnel may move in one poll, so that it does not delay the other connections of its core.
 const POLL_BYTES_MAX: usize = 512 * 1024;
@@ -31,18 +29,41 @@ const POLL_BYTES_MAX: usize = 512 * 1024;
 /// close the connection would occupy it.
 const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 
-thread_local! {
-    /// The buffer of all tunnels of this thread.
-    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
-}
-
 /// The limits of a tunnel.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TunnelLimits {
     /// The longest time without data.
     pub(super) idle: Duration,
+    /// The longest time without data after one end has closed its direction.
+    pub(super) closing: Duration,
     /// The longest time in total.
     pub(super) lifetime: Option<Duration>,
+    /// Whether it ends when the server begins to stop, instead of after `shutdown_timeout`.
+    pub(super) ends_at_stop: bool,
+}
+
+impl TunnelLimits {
+    /// The limits of a tunnel of HTTP, such as a WebSocket.
+    pub(super) fn of_http(idle: Duration, lifetime: Option<Duration>) -> Self {
+        Self { idle, closing: idle.min(CLOSING_TIMEOUT), lifetime, ends_at_stop: true }
+    }
+}
+
+/// Why a tunnel has ended.
+#[derive(Debug)]
+pub(super) enum TunnelEnd {
+    /// Both directions have ended.
+    Complete,
+    /// The connection to the client is lost.
+    ClientLost,
+    /// The connection to the upstream is lost.
+    UpstreamLost(io::Error),
+    /// There was no data for this long.
+    Idle(Duration),
+    /// The tunnel was open for as long as it may be.
+    Lifetime(Duration),
+    /// The server stops.
+    Stopped,
 }
 
 /// The upstream's end of a tunnel, with the limits of both.
@@ -78,79 +99,6 @@ struct Upload {
     pending: Bytes,
     /// Whether the upstream was notified of the end.
     is_over: bool,
-}
-
-/// One direction of a tunnel.
-#[derive(Default)]
-struct Direction {
-    /// Bytes that were read and not written yet.
-    pending: BytesMut,
-    /// Whether the reading end has ended.
-    has_ended: bool,
-    /// Whether the writing end was notified of it.
-    is_over: bool,
-}
-
-impl Direction {
-    fn with(bytes: impl AsRef<[u8]>) -> Self {
-        Self { pending: bytes.as_ref().into(), ..Self::default() }
-    }
-
-    /// Moves bytes until one end has to wait, or `budget` is used up. Ready when the direction has ended.
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &mut impl End,
-        to: &mut impl End,
-        budget: &mut usize,
-    ) -> Poll<io::Result<()>> {
-        loop {
-            while !self.pending.is_empty() {
-                let sent = ready!(to.poll_send(cx, &self.pending))?;
-                self.pending.advance(sent);
-                *budget = budget.saturating_sub(sent);
-            }
-            ready!(to.poll_flush(cx))?;
-            if self.is_over {
-                return Poll::Ready(Ok(()));
-            }
-            if self.has_ended {
-                ready!(to.poll_finish(cx))?;
-                self.is_over = true;
-                continue;
-            }
-            if *budget == 0 {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            ready!(self.poll_move(cx, from, to, budget))?;
-        }
-    }
-
-    /// Reads once, and writes what the other end accepts at once.
-    fn poll_move(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &mut impl End,
-        to: &mut impl End,
-        budget: &mut usize,
-    ) -> Poll<io::Result<()>> {
-        READ.with_borrow_mut(|buffer| {
-            let received = ready!(from.poll_receive(cx, buffer))?;
-            self.has_ended = received == 0;
-            let sent = match to.poll_send(cx, &buffer[..received]) {
-                Poll::Ready(sent) if received > 0 => sent?,
-                _ => 0,
-            };
-            *budget = budget.saturating_sub(sent);
-            self.pending.extend_from_slice(&buffer[sent..received]);
-            if self.pending.is_empty() {
-                // A large buffer of a busy time is not kept.
-                self.pending = BytesMut::new();
-            }
-            Poll::Ready(Ok(()))
-        })
-    }
 }
 
 impl Upload {
@@ -196,59 +144,80 @@ impl Upstream {
 
     /// Shortens the time without data, because one end has closed its direction.
     fn close_soon(&mut self) {
-        if self.limits.idle > CLOSING_TIMEOUT {
-            self.limits.idle = CLOSING_TIMEOUT;
-            self.idle.set(poll_time() + CLOSING_TIMEOUT);
+        if self.limits.idle > self.limits.closing {
+            self.limits.idle = self.limits.closing;
+            self.idle.set(poll_time() + self.limits.idle);
         }
     }
 
     /// Ready when a limit has been reached. `has_moved`: there was data in this poll.
-    fn poll_limits(&mut self, cx: &mut Context<'_>, has_moved: bool) -> Poll<()> {
+    fn poll_limits(&mut self, cx: &mut Context<'_>, has_moved: bool) -> Poll<TunnelEnd> {
         if has_moved {
             self.idle.set(poll_time() + self.limits.idle);
         }
         if let Some(lifetime) = &mut self.lifetime
             && lifetime.poll_passed(cx).is_ready()
         {
-            return Poll::Ready(());
+            return Poll::Ready(TunnelEnd::Lifetime(self.limits.lifetime.unwrap_or_default()));
         }
-        self.idle.poll_passed(cx)
+        self.idle.poll_passed(cx).map(|()| TunnelEnd::Idle(self.limits.idle))
     }
 }
 
 impl Tunnel {
     /// Connects both ends.
     pub(super) fn new(client: Upgraded, switched: Switched, limits: TunnelLimits) -> Self {
-        let Switched { checkout, received, has_ended } = switched;
+        let Switched { mut checkout, received, has_ended } = switched;
+        let can_pipe = client.io.accepts_piped() && checkout.connection().accepts_piped();
         Self {
-            to_client: Direction { has_ended, ..Direction::with(received) },
-            to_upstream: Direction::with(&client.unread),
+            to_client: Direction::new(received, can_pipe).that_has_ended(has_ended),
+            to_upstream: Direction::new(client.unread, can_pipe),
             client: client.io,
             upstream: Upstream::new(checkout, limits),
         }
     }
 
     /// Ready when both directions have ended, an end is lost, a limit is reached or the server stops.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.client.is_stopping() {
-            return Poll::Ready(());
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<TunnelEnd> {
+        if self.upstream.limits.ends_at_stop && self.client.is_stopping() {
+            return Poll::Ready(TunnelEnd::Stopped);
         }
         let Self { client, upstream, to_client, to_upstream } = self;
         let mut budget = POLL_BYTES_MAX;
         let end = upstream.end();
         let sent = to_upstream.poll(cx, client, end, &mut budget);
         let received = to_client.poll(cx, end, client, &mut budget);
-        match (sent, received) {
-            (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) | (Poll::Ready(_), Poll::Ready(_)) => {
-                Poll::Ready(())
+        Poll::Ready(match (sent, received) {
+            (Poll::Ready(Err(Lost::From(_))), _) | (_, Poll::Ready(Err(Lost::To(_)))) => {
+                TunnelEnd::ClientLost
             }
+            (Poll::Ready(Err(Lost::To(error))), _) | (_, Poll::Ready(Err(Lost::From(error)))) => {
+                TunnelEnd::UpstreamLost(error)
+            }
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => TunnelEnd::Complete,
             _ => {
                 if to_upstream.is_over || to_client.is_over {
                     upstream.close_soon();
                 }
-                upstream.poll_limits(cx, budget < POLL_BYTES_MAX)
+                ready!(upstream.poll_limits(cx, budget < POLL_BYTES_MAX))
             }
-        }
+        })
+    }
+
+    /// Returns how many bytes were sent to the upstream and to the client.
+    pub(super) fn moved_bytes(&self) -> (u64, u64) {
+        (self.to_upstream.sent_bytes, self.to_client.sent_bytes)
+    }
+
+    /// Whether the server is stopping.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.client.is_stopping()
+    }
+
+    /// Resets both connections when they are dropped: an end that was lost has not received or sent everything.
+    pub(super) fn abort(&mut self) {
+        self.client.abort();
+        self.upstream.end().abort();
     }
 }
 

@@ -84,6 +84,13 @@ impl Config {
 
     /// The protocols of connections to an address.
     fn protocols(&self, address: &Address) -> String {
+        let (connections, sites): (Vec<_>, Vec<_>) =
+            self.sites_at(address).partition(|site| site.connections.is_some());
+        let passed = if address.tls { "TLS by server name" } else { "TCP" };
+        if !connections.is_empty() && sites.is_empty() {
+            return passed.to_owned();
+        }
+        let others = if connections.is_empty() { String::new() } else { format!(", {passed}") };
         let http2 = if address.tls && self.offers_http2() || address.h2c { ", HTTP/2" } else { "" };
         let port = address.endpoint.port().filter(|_| address.http3);
         let http3 = match port {
@@ -92,10 +99,18 @@ impl Config {
             Some(0) => ", HTTP/3 (udp)".to_owned(),
             Some(port) => format!(", HTTP/3 (udp {port})"),
         };
-        format!("HTTP/1.1{http2}{http3}")
+        format!("HTTP/1.1{http2}{http3}{others}")
     }
 
     fn routes_of(&self, site: &Site) -> Vec<Vec<String>> {
+        if let Some(connections) = &site.connections {
+            let tls = match (&site.tls, site.addresses().unwrap_or_default()) {
+                (Some(_), _) => "ends TLS",
+                (None, [address, ..]) if address.tls => "passes TLS on",
+                _ => "",
+            };
+            return vec![vec!["tcp".to_owned(), connections.proxy.proxy().describe(), tls.to_owned()]];
+        }
         let of_all = &self.defaults.steps.admission;
         let row = |(index, route): (usize, &super::Route)| {
             let paths: Vec<_> = route.paths.iter().map(ToString::to_string).collect();
@@ -145,8 +160,12 @@ fn described_log(log: Option<&AccessLogOptions>) -> String {
 
 fn title_of(site: &Site) -> String {
     let hosts: Vec<_> = site.hosts.iter().map(ToString::to_string).collect();
-    let name =
-        if hosts.is_empty() { "Default site".to_owned() } else { format!("Site {}", hosts.join(", ")) };
+    let name = match (&site.connections, hosts.as_slice()) {
+        (None, []) => "Default site".to_owned(),
+        (None, hosts) => format!("Site {}", hosts.join(", ")),
+        (Some(_), []) => "Connections".to_owned(),
+        (Some(_), hosts) => format!("Connections to {}", hosts.join(", ")),
+    };
     let Some(listen) = site.addresses() else { return name };
     let addresses: Vec<_> = listen.iter().map(ToString::to_string).collect();
     format!("{name} on {}", addresses.join(", "))

@@ -43,6 +43,9 @@ impl Config {
         let host = site.hosts.first();
         let name = host.map(ToString::to_string).unwrap_or_default();
         let Some([address, ..]) = site.addresses() else { return name };
+        if name.is_empty() && site.connections.is_some() {
+            return format!("tcp at {address}");
+        }
         if !self.sites.iter().any(|other| !ptr::eq(other, site) && other.hosts.first() == host) {
             return name;
         }

@@ -7,7 +7,7 @@ use rudy_config::{Diagnostics, Files, Location, Problem};
 
 use super::hints::TablesHints;
 use super::include::{Included, files_to_include};
-use super::{Config, IncludedFile, Site};
+use super::{Config, IncludedFile, Site, TcpTable};
 
 impl Config {
     /// Reads a configuration file and the files that it includes. The error has all problems, including those that `more` finds in what
@@ -39,9 +39,10 @@ struct Loader {
 impl Loader {
     fn main_file(&mut self, path: &Path) {
         if let Some((location, Some(mut config))) = self.files.read::<Config>(path) {
-            let sites = std::mem::take(&mut config.sites);
+            let (sites, tcp) = (std::mem::take(&mut config.sites), std::mem::take(&mut config.tcp));
             self.config = config;
             self.add_sites(sites);
+            self.add_connections(tcp);
             if let Some(pattern) = self.config.include.clone() {
                 self.include(path, &pattern, &location);
             }
@@ -52,7 +53,7 @@ impl Loader {
         }
         if self.files.problems.is_empty() && self.config.sites.is_empty() {
             let problem = Problem::value(&Location::file(0), "the configuration has no site")
-                .label("expected a [[site]] here or in an included file");
+                .label("expected a [[site]] or [[tcp]] here or in an included file");
             self.files
                 .problems
                 .push(problem.help("a minimal site has two lines: [[site]] and root = \"public\""));
@@ -77,6 +78,7 @@ impl Loader {
                 for file in files {
                     if let Some((_, Some(file))) = self.files.read::<IncludedFile>(&file) {
                         self.add_sites(file.sites);
+                        self.add_connections(file.tcp);
                     }
                 }
             }
@@ -85,6 +87,16 @@ impl Loader {
                 self.files.problems.push(problem.label(why));
             }
         }
+    }
+
+    fn add_connections(&mut self, tables: Vec<TcpTable>) {
+        let invalid = &self.files.invalid;
+        // Without its invalid names or addresses, the table would be another one.
+        let is_another = |table: &TcpTable| {
+            ["server_names", "listen"].into_iter().any(|key| invalid.any_in(&table.location.key(key)))
+        };
+        let tables = tables.into_iter().filter(|table| !is_another(table));
+        self.config.sites.extend(tables.map(Site::from));
     }
 
     fn add_sites(&mut self, sites: Vec<Site>) {

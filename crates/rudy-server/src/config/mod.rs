@@ -23,6 +23,7 @@ mod path_info;
 mod schema;
 mod site;
 mod start;
+pub(crate) mod tcp;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
@@ -56,6 +57,7 @@ pub use rudy_site_tls::{CertificateSource, HstsTable, TlsTable};
 pub use rudy_watch::access_log::AccessLogOptions;
 pub use schema::json_schema;
 pub use site::{Route, Site};
+pub use tcp::{Connections, TcpTable};
 
 /// The configuration file of Rudy, a web server.
 ///
@@ -164,6 +166,9 @@ pub struct Config {
     /// Sites (virtual hosts), selected by the host of a request.
     #[setting(name = "site")]
     pub sites: Vec<Site>,
+    /// Connections that go to upstreams as they are, selected by their address and the server name (SNI).
+    #[setting(name = "tcp")]
+    pub tcp: Vec<TcpTable>,
     /// Where the main file is.
     #[setting(location)]
     pub(crate) location: Location,
@@ -197,13 +202,16 @@ pub struct SiteDefaults {
     pub steps: StepsTable,
 }
 
-/// A file read through `include`. It can only add sites.
+/// A file read through `include`. It can only add sites, and tables for connections.
 #[derive(Debug, Table)]
 #[setting(default)]
 struct IncludedFile {
     /// Sites (virtual hosts), selected by the host of a request.
     #[setting(name = "site")]
     sites: Vec<Site>,
+    /// Connections that go to upstreams as they are, selected by their address and the server name (SNI).
+    #[setting(name = "tcp")]
+    tcp: Vec<TcpTable>,
 }
 
 impl Config {

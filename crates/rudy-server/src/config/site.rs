@@ -12,7 +12,7 @@ use rudy_watch::access_log::AccessLogOptions;
 
 use super::acme::unsuitable;
 use super::values::Addresses;
-use super::{Config, HandlerTable, SiteDefaults};
+use super::{Config, Connections, HandlerTable, SiteDefaults};
 use crate::step_settings::{CacheSetting, StepsTable};
 
 /// A site (virtual host): its host names and its routes.
@@ -80,6 +80,9 @@ pub struct Site {
     /// Routes, tried in order. The first one that matches the path handles the request.
     #[setting(name = "route")]
     pub routes: Vec<Route>,
+    /// What a `[[tcp]]` table has instead of routes.
+    #[setting(skip)]
+    pub connections: Option<Box<Connections>>,
     /// Where the site is written.
     #[setting(location)]
     pub location: Location,

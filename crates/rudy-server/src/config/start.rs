@@ -12,6 +12,7 @@ use rudy_config::{Diagnostics, Location, Problem};
 use rudy_gateway::fastcgi::{AppTable, needs_root_to_start_as};
 use rudy_log::Destination;
 use rudy_net::listen::{ListenError, Listener};
+use rudy_proxy::ProxyTable;
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_system::state_dir::state_dir;
 use rudy_system::user::root_may;
@@ -130,12 +131,13 @@ impl Config {
     /// The names of the upstreams of proxies, with what they resolve to.
     pub(super) fn upstreams(&self) -> Vec<Vec<String>> {
         let handlers = self.sites.iter().flat_map(|site| &site.routes).map(|route| &route.handler);
-        let tables: Vec<_> = handlers
-            .filter_map(|handler| match handler {
-                HandlerTable::Proxy(table) => Some(table),
-                _ => None,
-            })
-            .collect();
+        let proxies = handlers.filter_map(|handler| match handler {
+            HandlerTable::Proxy(table) => Some(ProxyTable::clone(table)),
+            _ => None,
+        });
+        let of_connections =
+            self.sites.iter().filter_map(|site| Some(site.connections.as_ref()?.proxy.proxy()));
+        let tables: Vec<_> = proxies.chain(of_connections).collect();
         let (urls, lookups): (Vec<_>, Vec<_>) = tables.iter().flat_map(|table| table.lookups()).unzip();
         let rows = urls.into_iter().zip(look_up_all(lookups)).flat_map(|(url, result)| {
             let lines = result.unwrap_or_else(|why| vec![format!("does not resolve: {why}")]);

@@ -23,6 +23,7 @@ impl Config {
             directory: self.acme.directory().to_owned(),
             http2: self.offers_http2(),
             http3: self.offers_http3(site),
+            other_protocols: site.connections.as_ref().map(|connections| connections.alpn.clone()),
         })
     }
 
@@ -84,8 +85,9 @@ pub(crate) fn h2c(config: &Config) -> Option<Problem> {
 
 /// Reports an address with TLS that serves no site with TLS, and a site with TLS that no address with TLS serves.
 pub(crate) fn listeners(config: &Config) -> impl Iterator<Item = Problem> {
-    let has_no_site =
-        |address: &Address| address.tls && config.sites_at(address).all(|site| site.tls.is_none());
+    let has_no_site = |address: &Address| {
+        address.tls && config.sites_at(address).all(|site| site.tls.is_none() && site.connections.is_none())
+    };
     let address = config.located_addresses().into_iter().find(|(address, _)| has_no_site(address));
     let address = address.map(|(_, location)| {
         let help = "add `tls = \"self-signed\"`, or `tls` with `certificate` and `key`, to a [[site]]";

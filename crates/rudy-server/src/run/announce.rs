@@ -29,7 +29,7 @@ pub(super) fn announce(
     writeln!(out, "Rudy {} serves {}\n", env!("CARGO_PKG_VERSION"), described(&options.source, config))?;
     for (address, bound) in listening.iter().flat_map(|(address, all)| all.iter().map(move |b| (address, b)))
     {
-        writeln!(out, "  {}", url(address, bound))?;
+        writeln!(out, "  {}", url(config.scheme_of(address), address, bound))?;
     }
     writeln!(out)?;
     for (label, text) in notes(&options.source, config, listening) {
@@ -78,7 +78,7 @@ fn notes(
     if let (Source::Mirror { table, .. }, Some((address, bound))) = (source, listening.first())
         && let (Some(preset), Some(bound)) = (table.preset(), bound.first())
     {
-        let url = url(address, bound);
+        let url = url(config.scheme_of(address), address, bound);
         let root = url.split(' ').next().unwrap_or_default().trim_end_matches('/');
         notes.push(("Client", preset.client_setting(root).into()));
         if let Some(folder) = config.cache.folder() {
@@ -131,21 +131,22 @@ fn notes(
     notes
 }
 
-/// The URL of a listener, for a browser. The wildcard address is shown as the loopback address.
-pub(super) fn url(address: &Address, bound: &BoundAddress) -> String {
+/// The URL of a listener with this scheme, for a browser. The wildcard address is shown as the loopback address.
+pub(super) fn url(scheme: &str, address: &Address, bound: &BoundAddress) -> String {
     let option = if address.proxy_protocol { " (PROXY protocol required)" } else { "" };
-    let scheme = if address.tls { "https" } else { "http" };
+    // A browser opens no other scheme than those of the web.
+    let end = if scheme.starts_with("http") { "/" } else { "" };
     let url = match bound {
         // An explicit `[::]` accepts IPv6 only.
         BoundAddress::Ip(ip)
             if ip.ip().is_unspecified() && ip.is_ipv6() && matches!(address.endpoint, Endpoint::Ip(_)) =>
         {
-            format!("{scheme}://[::1]:{}/ (and every other IPv6 address of this machine)", ip.port())
+            format!("{scheme}://[::1]:{}{end} (and every other IPv6 address of this machine)", ip.port())
         }
         BoundAddress::Ip(ip) if ip.ip().is_unspecified() => {
-            format!("{scheme}://127.0.0.1:{}/ (and every other address of this machine)", ip.port())
+            format!("{scheme}://127.0.0.1:{}{end} (and every other address of this machine)", ip.port())
         }
-        BoundAddress::Ip(ip) => format!("{scheme}://{ip}/"),
+        BoundAddress::Ip(ip) => format!("{scheme}://{ip}{end}"),
         BoundAddress::Unix(_) => bound.to_string(),
     };
     url + option
@@ -174,10 +175,12 @@ mod tests {
             ("[::]:80", "[::]:80", "http://[::1]:80/ (and every other IPv6 address of this machine)"),
             ("127.0.0.1:80,proxy_protocol", "127.0.0.1:80", "http://127.0.0.1:80/ (PROXY protocol required)"),
         ] {
-            assert_eq!(url(&address.parse().unwrap(), &BoundAddress::Ip(bound.parse().unwrap())), shown);
+            let scheme = if address.ends_with(",tls") { "https" } else { "http" };
+            let bound = BoundAddress::Ip(bound.parse().unwrap());
+            assert_eq!(url(scheme, &address.parse().unwrap(), &bound), shown);
         }
         let unix = BoundAddress::Unix("/run/rudy.sock".into());
-        assert_eq!(url(&"unix:/run/rudy.sock".parse().unwrap(), &unix), "unix:/run/rudy.sock");
+        assert_eq!(url("http", &"unix:/run/rudy.sock".parse().unwrap(), &unix), "unix:/run/rudy.sock");
     }
 
     #[test]

@@ -152,6 +152,9 @@ impl<'c> Explanation<'c> {
                 return Ok(None);
             }
         };
+        if self.are_connections(&found) {
+            return Ok(None);
+        }
         self.passed_over(&found, &path);
         let route = self.route(&found);
         if found.https_port.is_some() && uri.scheme_str() == Some("http") {
@@ -178,6 +181,17 @@ impl<'c> Explanation<'c> {
             listeners: self.routes.router.listeners(),
         };
         rewrite.target(&subject).map(|(uri, _)| Some(uri))
+    }
+
+    /// Names the upstreams if connections for the host do not speak HTTP, and so have no route.
+    fn are_connections(&mut self, found: &RouteMatch<'_, Target>) -> bool {
+        let site = &self.config.sites[found.numbers().0];
+        let Some(connections) = &site.connections else { return false };
+        let place =
+            self.config.sources.place(&site.location).map_or_else(String::new, |at| format!(" ({at})"));
+        let upstreams = connections.proxy.proxy().describe();
+        self.line("TCP", &format!("connections go to {upstreams}{place}, whatever their protocol is"));
+        true
     }
 
     /// Shows what the steps make of a request of the client. Returns whether one of them responds.

@@ -81,7 +81,7 @@ impl Serving {
         let kept: &[_] = if is_planted("an address that a reload closes") { &[] } else { &new };
         let removed = difference(kept, &old);
         let listeners = self.bind_replacing(&removed, &difference(&old, &new)).await?;
-        self.replace_app(app, listeners, &removed).await?;
+        self.replace_app(app, &config, listeners, &removed).await?;
         self.current_app.current().caches().for_each(Cache::take_effect);
         self.context.use_ticket_keys(&config);
         self.engine.source_changed();
@@ -117,11 +117,12 @@ impl Serving {
     async fn replace_app(
         &self,
         app: App,
+        config: &Config,
         listeners: Vec<Listener>,
         removed: &[Address],
     ) -> Result<(), Failure> {
         let before = self.current_app.replace(Arc::new(app));
-        if let Err(failure) = self.listen(listeners).await {
+        if let Err(failure) = self.listen(config, listeners).await {
             self.current_app.replace(before);
             self.listen_again(removed).await;
             return Err(failure);
@@ -170,7 +171,7 @@ impl Serving {
         let listening: Vec<_> = self.engine.listeners().into_iter().map(|(address, _)| address).collect();
         let closed = difference(&listening, removed);
         let listened = match self.bind(&closed) {
-            Ok(listeners) => self.listen(listeners).await,
+            Ok(listeners) => self.listen(&self.config, listeners).await,
             Err(failure) => Err(failure),
         };
         if let Err(failure) = listened {
@@ -178,12 +179,16 @@ impl Serving {
         }
     }
 
-    /// Accepts connections on all listeners, or on none.
-    pub(super) async fn listen(&self, listeners: Vec<Listener>) -> Result<(), Failure> {
+    /// Accepts connections on all listeners of a configuration, or on none.
+    pub(super) async fn listen(&self, config: &Config, listeners: Vec<Listener>) -> Result<(), Failure> {
         let mut listening: Vec<(Address, String)> = Vec::new();
         for listener in listeners {
-            let shown: Vec<_> =
-                listener.bound().iter().map(|bound| announce::url(listener.address(), bound)).collect();
+            let scheme = config.scheme_of(listener.address());
+            let shown: Vec<_> = listener
+                .bound()
+                .iter()
+                .map(|bound| announce::url(scheme, listener.address(), bound))
+                .collect();
             let (address, shown) = (listener.address().clone(), shown.join(", "));
             self.report_http3(&listener);
             if let Err(error) = self.engine.listen(listener) {

@@ -75,7 +75,7 @@ impl SimulatedServer {
             let listeners = config.addresses().iter().map(bind).collect::<Result<Vec<_>, _>>()?;
             let serving =
                 Serving::start(config, context, Arc::new(sockets), &listeners, &options, |_, _| {})?;
-            serving.listen(listeners).await?;
+            serving.listen(&serving.config, listeners).await?;
             let mut renewals = Renewals::over(authority);
             serving.context.renew(&mut renewals, &serving.config);
             let watching = serving.context.watches_files(&serving.config).then(|| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, StatusCode, Version, header};
+use http::{HeaderName, StatusCode, header};
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::exchange::{
     Finished, LoggedParts, NotedFields, Notes, RequestInfo, UpstreamNote, noted_field,
@@ -205,7 +205,7 @@ impl Field {
             Self::Request => {
                 url = request.map(|request| masking.query_of(request.target()));
                 request.zip(url.as_deref()).map(|(request, target)| {
-                    let version = version_text(request.version()).as_bytes();
+                    let version = request.protocol().as_bytes();
                     Value::Texts([request.method().as_str().as_bytes(), target, version])
                 })
             }
@@ -220,7 +220,7 @@ impl Field {
                 path = sent.and_then(|path| RequestPath::parse(path).ok());
                 path.as_ref().map(|path| Value::Text(path.as_bytes()))
             }
-            Self::Version => request.map(|request| Value::Text(version_text(request.version()).as_bytes())),
+            Self::Version => request.map(|request| Value::Text(request.protocol().as_bytes())),
             Self::Scheme => {
                 scheme = client.scheme();
                 Some(Value::Text(scheme.as_str().as_bytes()))
@@ -349,16 +349,6 @@ fn is_traceparent(value: &[u8]) -> bool {
             .all(|(part, length)| part.len() == length && is_hex(part))
         && is_id(trace)
         && is_id(parent)
-}
-
-/// Returns the version as in a request line.
-fn version_text(version: Version) -> &'static str {
-    match version {
-        Version::HTTP_10 => "HTTP/1.0",
-        Version::HTTP_2 => "HTTP/2.0",
-        Version::HTTP_3 => "HTTP/3.0",
-        _ => "HTTP/1.1",
-    }
 }
 
 /// Returns the word for how an exchange ended.

@@ -244,7 +244,7 @@ fn request(exchange: &ActiveExchange, now: Instant, queries: bool) -> Option<Act
         method: info.method().to_string(),
         host: info.field(&HOST).map(text),
         path: text(path),
-        version: format!("{:?}", info.version()),
+        version: info.protocol().to_owned(),
         route: notes.route.as_ref().map(ToString::to_string),
         upstream: upstream.map(ToString::to_string),
         user: notes.user.as_deref().map(|user| user.chars().take(TEXT_MAX).collect()),

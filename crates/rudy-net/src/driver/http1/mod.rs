@@ -24,6 +24,7 @@ use super::record::Record;
 use super::upgrade::Tunnel;
 use super::{State, internal_error};
 use crate::scratch::Scratch;
+use crate::transport::Stream;
 
 /// A connection of HTTP/1.1, or one with a protocol that is not known yet.
 pub(super) struct Http1<S> {
@@ -52,6 +53,13 @@ impl<S: ServiceSource> Http1<S> {
             State::Upgrade(upgrade) => {
                 let (upgrade, entry) = *upgrade;
                 let unread = machine.into_inner().map(|machine| machine.into_unread()).unwrap_or_default();
+                let (io, unread) = match io {
+                    Stream::Other(session) if session.passed().is_some() => match session.into_passed() {
+                        Some(passed) => passed,
+                        None => return State::Head,
+                    },
+                    io => (io, unread),
+                };
                 State::Tunnel(Box::new(Tunnel::new(
                     upgrade,
                     (io, unread, entry),

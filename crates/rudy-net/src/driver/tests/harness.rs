@@ -10,6 +10,7 @@ use rudy_message::RequestHead;
 use rudy_service::listen_address::Address;
 use rudy_service::{
     Client, ExchangeOutcome, Limits, LocalAddress, Observer, Peer, Reply, Request, Service, ServiceSource,
+    TlsChoice,
 };
 use rudy_tls::{ClientHello, TlsSite};
 
@@ -34,11 +35,11 @@ impl Service for FunctionService {
         Some(Arc::new(SendOutcome(self.outcomes.lock().clone())))
     }
 
-    fn tls_site(&self, hello: &ClientHello, _: &Address, _: &LocalAddress<'_>) -> Option<Arc<TlsSite>> {
+    fn tls_site(&self, hello: &ClientHello, _: &Address, _: &LocalAddress<'_>) -> Option<TlsChoice> {
         let is_known = |site: &&Arc<TlsSite>| {
             hello.server_name.as_deref().is_none_or(|name| site.has_certificate_for(name))
         };
-        self.site.as_ref().filter(is_known).cloned()
+        self.site.as_ref().filter(is_known).cloned().map(TlsChoice::Site)
     }
 
     fn call(&self, request: Request, client: &Client<'_>) -> Reply {
