@@ -362,7 +362,7 @@ fn version_text(version: Version) -> &'static str {
 }
 
 /// Returns the word for how an exchange ended.
-pub(super) fn ended_word(end_reason: EndReason) -> &'static str {
+pub(crate) fn ended_word(end_reason: EndReason) -> &'static str {
     match end_reason {
         EndReason::Completed => "complete",
         EndReason::PeerGone => "peer_gone",

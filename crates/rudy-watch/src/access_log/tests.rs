@@ -62,7 +62,16 @@ fn finished<'a>(
     outcome: &'a ExchangeOutcome,
     notes: &'a Notes,
 ) -> Finished<'a> {
-    Finished { client, request, id: None, rejection: None, notes, request_body_bytes: 0, outcome }
+    Finished {
+        client,
+        request,
+        id: None,
+        rejection: None,
+        notes,
+        request_body_bytes: 0,
+        outcome,
+        trace: None,
+    }
 }
 
 fn line(format: &Format, exchange: &Finished<'_>) -> String {
@@ -424,7 +433,7 @@ fn every_word_for_the_end_is_documented() {
         EndReason::ServerStopped,
         EndReason::Killed,
     ] {
-        let word = field::ended_word(reason);
+        let word = ended_word(reason);
         assert!(page.contains(&format!("\n| `{word}` | ")), "docs/logs.md lacks {word}");
     }
 }
