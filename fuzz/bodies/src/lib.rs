@@ -25,6 +25,7 @@ mod router;
 mod semantics;
 mod small;
 mod tls;
+mod trace;
 
 /// Runs with one input.
 type Target = fn(&[u8]);
@@ -60,6 +61,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("replay", replay::run),
     ("semantics", semantics::run),
     ("tls", tls::run),
+    ("trace", trace::run),
 ];
 
 /// Runs a target with one input.

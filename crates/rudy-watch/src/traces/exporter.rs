@@ -180,7 +180,7 @@ impl Sender {
         self.counts.rejected.fetch_add(rejected, Ordering::Relaxed);
         if rejected > 0 || !accepted.message.is_empty() {
             let line = format!("it has rejected {rejected} of {spans} spans{}", shown(&accepted.message));
-            self.report("spans were rejected", &line);
+            self.report("some spans were rejected", &line);
         }
     }
 
