@@ -28,7 +28,7 @@ pub use crate::fastcgi::{App, Peer, Received, variable};
 pub use crate::http2::{END, END_HEADERS, block, encode, kind};
 pub use crate::http3::{h3_frame, h3_head, h3_headers, h3_kind, h3_stream, varint};
 pub use crate::{
-    Builder, Certificates, Connection, Curl, CurlResult, Exchange, Files, Folder, Gate, Hosts,
+    Builder, Certificates, Collector, Connection, Curl, CurlResult, Exchange, Files, Folder, Gate, Hosts,
     Http2Connection, Http2Response, Http2Upstream, Http3Client, Http3Connection, Load, NameServer, Output,
     PATIENCE, Pebble, Random, ReservedPort, Response, Rudy, Running, Server, Tally, TlsClient, TlsConnection,
     TlsServer, Upstream, UpstreamPeer, UpstreamRequest, Valid, Weblog, assert_contains, assert_members,

@@ -41,7 +41,7 @@ use rudy_cache::{CacheStatus, HttpDate, Policy};
 use rudy_pipeline::compression::StoredContent;
 use rudy_pipeline::exchange::note;
 use rudy_runtime::clock;
-use rudy_service::{Head, Observer, Response};
+use rudy_service::{Head, Observer, Response, poll_time};
 use rudy_store::Object;
 
 pub use self::control::{disk_errors, respond};
@@ -88,7 +88,7 @@ impl Shared {
         status: &CacheStatus,
         observer: Option<&Arc<dyn Observer>>,
     ) {
-        note(observer, |notes| notes.cache = Some(status.word()));
+        note(observer, |notes| notes.cached(status.word(), poll_time()));
         if !matches!(response.head, Head::Prepared(_))
             && let Ok(value) = self.status_value(status)
         {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use http::uri::Scheme;
 use http::{HeaderValue, Method};
 use rudy_cache::{Forward, Policy};
-use rudy_pipeline::exchange::note;
+use rudy_pipeline::exchange::{note, trace};
 use rudy_pipeline::{Around, Call, Next, Start, Step};
-use rudy_service::{Reply, Request};
+use rudy_service::{Reply, Request, poll_time};
 use rudy_store::Access;
 
 use super::origin::Origin;
@@ -101,8 +101,10 @@ impl Cache {
 impl Around for Cache {
     fn call(&self, mut request: Request<'_>, call: Call<'_>, next: Next) -> Reply {
         let Some(open) = self.0.store.get() else { return next.call(request, call) };
+        let observer = call.context.client.observer.get();
+        trace::search(observer);
         if let Some(response) = prepared::respond(&self.0, open, &request, call.context.client) {
-            note(call.context.client.observer.get(), |notes| notes.cache = Some("hit"));
+            note(observer, |notes| notes.cached("hit", poll_time()));
             return response.into();
         }
         subject::normalize_host(&self.0.policy, &mut request, call.context.client);

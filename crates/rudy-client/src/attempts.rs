@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::StatusCode;
-use rudy_pipeline::exchange::{self, Notes, note, noted_fields};
+use rudy_pipeline::exchange::{self, note, noted_fields};
 use rudy_runtime::is_planted;
 use rudy_service::{Observer, poll_time};
 
-use super::failure::{Cause, Failure};
+use super::failure::{Cause, Failure, ProtocolCause};
 use super::retries::FailedAttempt;
 use super::{Checkout, Connection, Exchange, Protocol, Selection, Upload, Upstream, Wanted};
 
@@ -93,9 +93,10 @@ impl<C: Connection> Upstream<C> {
         let mut start = Start { at: poll_time(), attempt: 0 };
         loop {
             start.attempt += 1;
-            let checkout = request.checkout(selection, start).await?;
+            let checkout = request.checkout(selection, start).await;
+            let checkout = checkout.inspect_err(|failure| note_failure(request.observer(), failure))?;
             let mut exchange = request.begin(checkout, take(upload), start)?;
-            if exchange::logged(request.observer()).is_some_and(|logged| logged.upstream_end) {
+            if exchange::notes_upstream_end(request.observer()) {
                 request.observer().cloned().into_iter().for_each(|observer| exchange.note_end(observer));
             }
             let (failure, response) = match exchange.head().await {
@@ -110,10 +111,13 @@ impl<C: Connection> Upstream<C> {
                 }
                 Err(cause) => (exchange.failure(cause), None),
             };
+            if response.is_none() {
+                note_failure(request.observer(), &failure);
+            }
             request.log_attempt(start, &failure);
             match self.body_for_retry(request, &mut exchange, &failure, start, selection) {
                 Some(body) => {
-                    note(request.observer(), Notes::upstream_tried);
+                    note(request.observer(), |notes| notes.upstream_tried(poll_time()));
                     *upload = body;
                 }
                 None => return response.map(|response| (response, exchange)).ok_or(failure),
@@ -158,6 +162,11 @@ impl<C: Connection> Upstream<C> {
             exchange.can_repeat() && request.is_possible(member, failure) && self.retries.allows(&failed);
         if is_retried { exchange.take_upload() } else { None }
     }
+}
+
+/// Notes why an attempt has failed.
+fn note_failure<P: ProtocolCause>(observer: Option<&Arc<dyn Observer>>, failure: &Failure<P>) {
+    note(observer, |notes| notes.upstream_has_failed(|| failure.kind(), poll_time()));
 }
 
 /// Notes the fields of a response that logs show.

@@ -270,7 +270,7 @@ fn note_attempt<C: Connection, E>(
 /// Notes the address that accepts no connection.
 fn note_failure(observer: Option<&Arc<dyn Observer>>, error: &CheckoutError) {
     if let CheckoutError::Connect(endpoint, _) = error {
-        note(observer, |notes| notes.upstream_failed(&endpoint.clone().into()));
+        note(observer, |notes| notes.upstream_failed(&endpoint.clone().into(), poll_time()));
     }
 }
 

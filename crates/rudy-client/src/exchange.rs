@@ -258,6 +258,8 @@ impl<P: Protocol> Exchange<P> {
 
     /// Discards the rest of the response if it is short and comes soon; otherwise closes the connection. Does not wait.
     pub fn discard(mut self: Box<Self>) {
+        // Another attempt may follow, which the end of this one must not be noted for.
+        self.note_ended();
         if self.checkout.as_mut().is_some_and(|checkout| checkout.connection().is_shared()) {
             return self.finish();
         }
@@ -359,10 +361,14 @@ impl<P: Protocol> Exchange<P> {
     fn close(&mut self) -> Option<Checkout<P::Connection>> {
         let checkout = self.checkout.take()?;
         self.protocol.end();
+        self.note_ended();
+        Some(checkout)
+    }
+
+    fn note_ended(&mut self) {
         if let Some(observer) = self.observer.take() {
             note(Some(&observer), |notes| notes.upstream_ended(poll_time()));
         }
-        Some(checkout)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{Method, Uri};
 use rudy_log::ErrorLog;
 use rudy_message::Replacement;
+use rudy_pipeline::exchange::trace::InTrace;
 use rudy_pipeline::network::client_subject;
 use rudy_service::Peer;
 use rudy_units::visible;
@@ -23,6 +24,8 @@ pub struct RequestInfo {
     pub uri: Uri,
     /// The client.
     pub client: Peer,
+    /// Its trace.
+    pub trace: InTrace,
     /// The log of the route.
     pub log: Option<ErrorLog>,
 }
@@ -55,7 +58,7 @@ impl RequestInfo {
 
 impl fmt::Display for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { upstream, method, uri, client, .. } = self;
-        write!(f, "{upstream}: {method} {} from {client}", uri.path())
+        let Self { upstream, method, uri, client, trace, .. } = self;
+        write!(f, "{upstream}: {method} {} from {client}{trace}", uri.path())
     }
 }

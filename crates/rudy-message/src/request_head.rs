@@ -286,6 +286,13 @@ impl<'a> RequestHead<'a> {
         self.positions.name_starts
     }
 
+    /// Whether there may be fields with names that are, or begin as, some of these. Costs less than a search for them.
+    #[must_use]
+    #[inline]
+    pub fn may_have_any(&self, names: NameStarts) -> bool {
+        self.name_starts().intersects(names)
+    }
+
     /// Whether all names consist of letters, digits and hyphens.
     #[inline]
     pub(crate) fn has_plain_names(&self) -> bool {

@@ -10,6 +10,7 @@ use rudy_client::buffer::Buffers;
 use rudy_config::{Location, Problem};
 use rudy_log::ErrorLog;
 use rudy_message::LazyHead;
+use rudy_pipeline::exchange::trace;
 use rudy_pipeline::methods::respond_unless_read;
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::{BuildContext, Call, Handler, HandlerConfig, Start, pages};
@@ -222,6 +223,7 @@ impl Handler for Fetch {
             return rejected.into();
         }
         let mut request = call.detach(request);
+        trace::pass_on(&mut request, &call.context.routes.observers, call.context.client, None);
         let body = std::mem::take(request.body_mut());
         let Some(resource) = request.state_mut().resource.take() else {
             return pages::error(StatusCode::NOT_FOUND, request.headers(), "This path is not on the mirror.")

@@ -56,7 +56,7 @@ mod via;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use http::{HeaderValue, Method, StatusCode, Version, header};
 use http_body::Body as _;
 use rudy_client::buffer::Buffers;
 use rudy_client::{
@@ -69,9 +69,10 @@ use rudy_message::client::RequestHead;
 use rudy_message::semantics::field::KnownField;
 use rudy_message::{BodyLength, LazyHead};
 use rudy_net::proxy_header::{self, ProxiedClient};
+use rudy_pipeline::exchange::trace;
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
 use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::{Call, Handler, Start, pages};
+use rudy_pipeline::{Call, Handler, Start};
 use rudy_service::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
 use rudy_system::watched_files::WatchedFiles;
 use rudy_tls::PendingHandshake;
@@ -91,7 +92,7 @@ pub use self::status::UpstreamChange;
 pub use self::sticky::StickyKey;
 pub use self::sticky::{SameSite, StickyTable};
 use self::sticky::{Stickiness, Sticky};
-pub use self::subrequest::Subrequest;
+pub use self::subrequest::{Subrequest, Subresponse};
 pub use self::table::{HostSource, ProxyTable, RequestBuffering, UpstreamTable};
 use self::target::reject_path;
 use self::target::target;
@@ -158,15 +159,6 @@ impl Shared {
     }
 }
 
-/// Returns the response to a request, with these fields, that leads to this server again and again.
-fn loop_detected(fields: &HeaderMap) -> Response {
-    let explanation = "The request has passed this proxy too often: the proxy leads to itself.";
-    failure::with_proxy_status(
-        pages::error(StatusCode::LOOP_DETECTED, fields, explanation),
-        "proxy_loop_detected",
-    )
-}
-
 /// A request for an upstream.
 struct ProxyRequest {
     shared: Arc<Shared>,
@@ -217,7 +209,7 @@ impl Handler for Proxy {
             return response.into();
         }
         if via::is_loop(&request) {
-            return loop_detected(request.headers()).into();
+            return via::loop_detected(request.headers()).into();
         }
         let request = call.detach(request);
         let origin = (!self.0.replacements.is_empty()).then(|| Box::new(Origin::new(&request, &call)));
@@ -343,6 +335,7 @@ impl Proxy {
         forwarded::set_forwarded(&mut head, client, self.0.table.forwarded);
         let stickiness = self.0.sticky.get().map(|sticky| sticky.of(&head, client));
         let handshake = too_early::mark(&mut head, client);
+        trace::pass_on(&mut head, &call.context.routes.observers, client, None);
         self.set_host(&mut head);
         ProxyRequest {
             shared: self.0.clone(),
@@ -391,10 +384,11 @@ impl ProxyRequest {
 
     /// Returns the request for the log.
     fn info(&self) -> RequestInfo {
-        let Self { shared, head, client, .. } = self;
+        let Self { shared, head, client, observer, .. } = self;
         let (upstream, log) = (shared.name.clone(), shared.log.get().cloned());
         let (method, uri) = (head.method().clone(), head.uri().clone());
-        RequestInfo { upstream, method, uri, client: *client, log }
+        let trace = trace::of_exchange(observer.as_ref());
+        RequestInfo { upstream, method, uri, client: *client, trace, log }
     }
 
     async fn response(&self, body: RequestBody) -> Result<Response, Failure> {

@@ -12,8 +12,9 @@ use rudy_client::{
     UpstreamOptions, Wanted, entry_of,
 };
 use rudy_config::Int;
-use rudy_message::client::RequestHead;
+use rudy_message::client::{RequestFields, RequestHead};
 use rudy_pipeline::debug_request;
+use rudy_pipeline::exchange::trace::{self, TRACEPARENT};
 use rudy_runtime::clock;
 use rudy_service::Observer;
 use rudy_system::watched_files::Watched;
@@ -227,8 +228,17 @@ impl Outgoing for Attempts<'_> {
         upload: Upload,
         start: Start,
     ) -> Result<Box<Exchange>, Failure> {
-        let Self { pool, head, offer, timeouts, .. } = *self;
-        Ok(Http::begin(checkout, head, upload, offer, timeouts, pool.failure_statuses, start)?)
+        let Self { pool, head, offer, timeouts, observer } = *self;
+        let of_attempt = trace::value_of_attempt(observer, "http");
+        let fields = of_attempt.and_then(|value| {
+            let RequestFields::Head(head) = head.fields else { return None };
+            let mut head = head.clone();
+            head.remove(&TRACEPARENT);
+            head.add_text(&TRACEPARENT, &value);
+            Some(head)
+        });
+        let head = RequestHead { fields: fields.as_ref().map_or(head.fields, Into::into), ..*head };
+        Ok(Http::begin(checkout, &head, upload, offer, timeouts, pool.failure_statuses, start)?)
     }
 
     fn log_attempt(&self, Start { attempt, .. }: Start, failure: &Failure) {

@@ -10,12 +10,13 @@ use rudy_client::buffer::Buffers;
 use rudy_client::{RequestInfo, Selection, Upload, Wanted};
 use rudy_message::client::RequestHead;
 use rudy_message::{BodyLength, LazyHead};
+use rudy_pipeline::exchange::trace;
 use rudy_service::{Client, RequestBody, Response, without_interim};
 
 use super::exchange::Exchange;
 use super::failure::{Cause, Failure};
 use super::received::Head;
-use super::{Proxy, fields, forwarded, loop_detected, response, via};
+use super::{Proxy, fields, forwarded, response, via};
 
 /// A request about that of a client.
 pub struct Subrequest {
@@ -67,6 +68,7 @@ impl Proxy {
             method: head.method().clone(),
             uri: head.uri().clone(),
             client: client.address(),
+            trace: trace::of_exchange(client.observer.get()),
             log: self.0.log.get().cloned(),
         }
     }
@@ -80,7 +82,7 @@ impl Proxy {
     pub async fn ask(&self, request: Subrequest, of_client: &LazyHead<'_>) -> Result<Subresponse, Response> {
         let Subrequest { target, head, body: mut upload, info } = request;
         if via::is_loop(of_client) {
-            return Err(loop_detected(of_client.headers()));
+            return Err(via::loop_detected(of_client.headers()));
         }
         let head = RequestHead {
             method: head.method(),

@@ -2,12 +2,15 @@
 
 use std::sync::LazyLock;
 
-use http::Version;
-use http::header::VIA;
+use http::header::{HeaderMap, VIA};
+use http::{StatusCode, Version};
+use rudy_client::with_proxy_status;
 use rudy_message::LazyHead;
 use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::syntax::members;
+use rudy_pipeline::pages;
 use rudy_runtime::random;
+use rudy_service::Response;
 
 /// How often a request may pass this process. Proxies of several sites on one machine may lead to each other; a loop does not end.
 const PASSES_MAX: usize = 4;
@@ -24,6 +27,13 @@ pub(super) fn is_loop(head: &LazyHead<'_>) -> bool {
     let is_ours = |member: &&[u8]| member.ends_with(PSEUDONYM.as_bytes());
     head.has(KnownField::Via)
         && head.lines(KnownField::Via).flat_map(members).filter(is_ours).count() > PASSES_MAX
+}
+
+/// Returns the response to a request, with these fields, that leads to this server again and again.
+pub(super) fn loop_detected(fields: &HeaderMap) -> Response {
+    let explanation = "The request has passed this proxy too often: the proxy leads to itself.";
+    let response = pages::error(StatusCode::LOOP_DETECTED, fields, explanation);
+    with_proxy_status(response, "proxy_loop_detected")
 }
 
 /// Adds this process to `Via` of a request.

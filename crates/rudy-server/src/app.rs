@@ -12,7 +12,7 @@ mod tests;
 use std::io;
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{StatusCode, header};
 use rudy_admin::UpstreamStatus;
 use rudy_caching::{Cache, disk_errors};
 use rudy_config::Diagnostics;
@@ -21,7 +21,8 @@ use rudy_log::ErrorLog;
 use rudy_message::{LazyHead, Rejection, RequestHead};
 use rudy_mirror::Fetch;
 use rudy_pipeline::client_address::{TrustedProxies, set_forwarded_host};
-use rudy_pipeline::exchange::{self, LoggedParts, Observers, RequestIdTable, RequestInfo};
+use rudy_pipeline::exchange::trace::Tracing;
+use rudy_pipeline::exchange::{self, LoggedParts, Observers, Recorder, RequestIdTable, RequestInfo};
 use rudy_pipeline::network::client_subject;
 use rudy_pipeline::routing::Site;
 use rudy_pipeline::{Context, Resources, Routes, Start, Target, is_challenge_path};
@@ -36,6 +37,7 @@ use rudy_tls::ClientHello;
 use rudy_watch::access_log::AccessLogs;
 use rudy_watch::metrics::{Format, Metrics, Sources, render};
 use rudy_watch::status::Activity;
+use rudy_watch::traces::{Exporter, Exporters};
 
 use crate::compile::{Compiled, compile};
 use crate::config::Config;
@@ -56,6 +58,8 @@ pub struct App {
     activity: Arc<Activity>,
     tls: Arc<TlsState>,
     http3: Http3Offers,
+    /// What exports spans. `None` without tracing.
+    exporter: Option<Arc<Exporter>>,
 }
 
 impl App {
@@ -77,7 +81,18 @@ impl App {
             request_id: config.request_id.clone().and_then(RequestIdTable::if_on),
             are_listed: activity.switch().clone(),
             logged: LoggedParts::default(),
+            tracing: None,
         };
+        let exporter = config.tracing.as_ref().map(|table| resources.of::<Exporters>().get_or_make(table));
+        if let (Some(table), Some(exporter)) = (&config.tracing, exporter.clone()) {
+            observers.tracing = Some(Tracing {
+                sample: table.sample.0,
+                trusts_all: table.trust_clients,
+                trusted_proxies: trusted_proxies.clone(),
+                fields: Arc::new([header::HOST, header::USER_AGENT]),
+                recorder: exporter,
+            });
+        }
         if config.counts_requests() {
             let metrics = resources.of::<Metrics>();
             metrics.keep_routes(router.handlers().map(|target| &*target.name));
@@ -99,6 +114,7 @@ impl App {
             activity,
             tls: resources.of(),
             http3: Http3Offers::new(ports),
+            exporter,
         }
     }
 
@@ -112,6 +128,12 @@ impl App {
     pub fn with_access_logs(mut self, logs: AccessLogs) -> Self {
         let observers = self.observers_mut();
         observers.logged = logs.logged_parts();
+        // An exchange has one copy of its head, for logs and spans.
+        if let Some(tracing) = &mut observers.tracing {
+            let of_logs = logs.request_fields().into_iter().flatten();
+            let of_logs = of_logs.filter(|name| !tracing.fields.contains(name)).cloned();
+            tracing.fields = tracing.fields.iter().cloned().chain(of_logs).collect();
+        }
         observers.recorders.push(Arc::new(logs));
         self
     }
@@ -135,6 +157,12 @@ impl App {
     pub fn start(&self, resources: &Resources, workers: usize, log: &ErrorLog) -> io::Result<()> {
         let drained = &resources.of::<ProxyPools>().drained_upstreams();
         let start = Start { resources, log, workers, drained };
+        if let Some(exporter) = &self.exporter {
+            let cannot = |error: io::Error| {
+                io::Error::new(error.kind(), format!("start the thread that exports traces: {error}"))
+            };
+            exporter.start(log).map_err(cannot)?;
+        }
         self.routes.router.handlers().try_for_each(|target| target.start(&start))
     }
 
@@ -166,6 +194,7 @@ impl App {
             upstreams,
             cache_errors: disk_errors(&caches),
             limits: resources.of::<rudy_guard::Limits>().rejected(),
+            exporters: &resources.of(),
         };
         render(&sources, format)
     }

@@ -50,6 +50,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
     problems.extend(config::acme::problems(config));
     problems.extend(plan::limit_problems(config));
     problems.extend(config.unusable_ticket_keys());
+    problems.extend(config.tracing_problems());
     problems.extend(cache_problem(config));
     let listeners = listeners(config, &mut problems);
     // Once, because it looks at all sites.
@@ -100,9 +101,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
             match route.handler.build(&context) {
                 Ok(handler) => {
                     let target = Target::new(of_route, route.allow_trace, handler);
-                    let name =
-                        RouteName { is_unlogged: !route.access_log, ..route_name(route.paths.first()) };
-                    let target = target.named(name);
+                    let target = target.named(named(route, route_name(route.paths.first())));
                     let script_suffix = route.handler.script_suffix(&route.paths).map(str::to_owned);
                     let paths = route.paths.clone();
                     let is_internal = route.internal;
@@ -150,6 +149,11 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
         return Err(problems);
     }
     Ok(Compiled { router: Router::new(listeners, sites), trusted_proxies })
+}
+
+/// Returns the name of a route with what logs and traces leave out.
+fn named(route: &config::Route, name: RouteName) -> RouteName {
+    RouteName { is_unlogged: !route.access_log, is_untraced: !route.tracing, ..name }
 }
 
 /// Reports a wrong value in `[cache]`.

@@ -7,3 +7,4 @@ pub mod dashboard;
 pub mod info;
 pub mod metrics;
 pub mod status;
+pub mod traces;

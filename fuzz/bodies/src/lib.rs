@@ -26,6 +26,7 @@ mod router;
 mod semantics;
 mod small;
 mod tls;
+mod trace;
 
 /// Runs with one input.
 type Target = fn(&[u8]);
@@ -64,6 +65,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("replay", replay::run),
     ("semantics", semantics::run),
     ("tls", tls::run),
+    ("trace", trace::run),
 ];
 
 /// Runs a target with one input.

@@ -37,18 +37,37 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\nServer: nginx/1.31.0\r\nDate: Fri, 27 Nov
     Content-Length: 1024\r\nLast-Modified: Fri, 27 Nov 2026 09:00:00 GMT\r\nConnection: keep-alive\r\nETag: \"6744e1f0-400\"\r\n\
     Accept-Ranges: bytes\r\n\r\n";
 
+/// The response of a collector.
+const ACCEPTED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
 /// The time between two requests. Above 0.5 ms, each request is a sample for `rudy status`; below, the speed of the machine would decide how many
 /// are.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What is measured: the name, the path and the head, and the most instructions: the count when it was last changed, and 2 %.
-const ROWS: [(&str, &str, &str, u64); 6] = [
+type Row = (&'static str, &'static str, &'static str, u64);
+
+const ROWS: [Row; 6] = [
     ("static file", "/a.txt", SHORT, 11_900),
     ("proxied", "/proxied", SHORT, 32_230),
     ("proxied, browser", "/proxied", LONG, 40_520),
     ("proxied, with steps", "/steps", SHORT, 43_340),
     ("FastCGI", "/app", SHORT, 29_770),
     ("FastCGI, browser", "/app", LONG, 44_360),
+];
+
+/// With traces of which none is recorded: 2 % more than without them at most.
+const NOT_RECORDED: [Row; 3] = [
+    ("static, not recorded", "/a.txt", SHORT, 11_900),
+    ("proxied, not recorded", "/proxied", SHORT, 32_230),
+    ("FastCGI, not recorded", "/app", SHORT, 29_770),
+];
+
+/// With traces of which all are recorded and exported: 30 % more at most.
+const RECORDED: [Row; 3] = [
+    ("static, recorded", "/a.txt", SHORT, 15_470),
+    ("proxied, recorded", "/proxied", SHORT, 41_900),
+    ("FastCGI, recorded", "/app", SHORT, 38_700),
 ];
 
 fn main() -> ExitCode {
@@ -59,22 +78,16 @@ fn main() -> ExitCode {
         [.., 1, 5, high, low, 0, 0, 0, 0] => Some(fastcgi_response(u16::from_be_bytes([*high, *low]))),
         _ => None,
     });
-    let folder = Folder::with(&[("a.txt", &body()[..]), ("rudy.toml", config(upstream, app).as_bytes())]);
+    let collector = respond_to_all(|request| is_whole(request).then(|| ACCEPTED.as_bytes().to_vec()));
     let counts = Folder::new();
-    let valgrind = format!(
-        "exec valgrind -q --tool=callgrind --instr-atstart=no --callgrind-out-file={}/counts \"$@\"",
-        counts.display()
-    );
-    let server = Server::build().config_of(folder).through_shell(&valgrind).start();
-    let mut client = server.connect();
     let mut exit_code = ExitCode::SUCCESS;
-    println!("{:20}  instructions  at most", "request");
-    for (name, path, head, most) in ROWS {
-        let request = format!("GET {path} HTTP/1.1\r\n{head}");
-        let count = measure(&server, &mut client, &request, &counts);
-        println!("{name:20}  {count:12}  {most:7}");
-        if count > most {
-            eprintln!("error: a request costs more than before: {name}");
+    println!("{:21}  instructions  at most", "request");
+    let tracing =
+        |sample: &str| format!("tracing = {{ endpoint = 'http://{collector}', sample = '{sample}' }}");
+    for (tracing, rows) in
+        [(String::new(), &ROWS[..]), (tracing("0%"), &NOT_RECORDED), (tracing("100%"), &RECORDED)]
+    {
+        if !costs_at_most(rows, &(tracing + &config(upstream, app)), &counts) {
             exit_code = ExitCode::FAILURE;
         }
     }
@@ -85,6 +98,37 @@ fn main() -> ExitCode {
         }
     }
     exit_code
+}
+
+/// Whether requests to a server with this configuration cost no more than they may.
+fn costs_at_most(rows: &[Row], config: &str, counts: &Path) -> bool {
+    let folder = Folder::with(&[("a.txt", &body()[..]), ("rudy.toml", config.as_bytes())]);
+    let valgrind = format!(
+        "exec valgrind -q --tool=callgrind --instr-atstart=no --callgrind-out-file={}/counts \"$@\"",
+        counts.display()
+    );
+    let server = Server::build().config_of(folder).through_shell(&valgrind).start();
+    let mut client = server.connect();
+    let mut is_within = true;
+    for (name, path, head, most) in rows {
+        let request = format!("GET {path} HTTP/1.1\r\n{head}");
+        let count = measure(&server, &mut client, &request, counts);
+        println!("{name:21}  {count:12}  {most:7}");
+        if count > *most {
+            eprintln!("error: a request costs more than before: {name}");
+            is_within = false;
+        }
+    }
+    is_within
+}
+
+/// Whether the whole body of a request to the collector has arrived.
+fn is_whole(request: &[u8]) -> bool {
+    let head_end = request.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let Some((head, body)) = head_end.map(|end| request.split_at(end + 4)) else { return false };
+    let head = String::from_utf8_lossy(head);
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    Some(body.len()) == length
 }
 
 /// Settings of a route that are wrong: an unknown key, a key that is missing because of it, an invalid value, and two that conflict.

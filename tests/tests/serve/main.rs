@@ -42,4 +42,5 @@ mod tls;
 mod tls_algorithms;
 mod tls_files;
 mod tls_packets;
+mod tracing;
 mod upgrade;

@@ -17,6 +17,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("rudy-units", 0),
     ("rudy-charts", 0),
     ("rudy-import", 0),
+    ("rudy-trace", 0),
     ("rudy-command", 1),
     ("rudy-config", 1),
     ("rudy-config-derive", 0),

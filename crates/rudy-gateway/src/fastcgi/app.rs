@@ -10,8 +10,9 @@ use rudy_fastcgi::{Limits, Role};
 use rudy_log::{ErrorLog, Lines};
 use rudy_message::LazyHead;
 use rudy_pipeline::debug_request;
+use rudy_pipeline::exchange::trace::{self, InTrace};
 use rudy_runtime::clock;
-use rudy_service::{Observer, Peer};
+use rudy_service::{Client, Observer, Peer};
 use rudy_upstream::{Choice, CircuitOptions};
 
 use super::AppTable;
@@ -132,16 +133,21 @@ impl App {
         upload: Upload,
     ) -> Result<Box<Exchange>, Failure> {
         let head = LazyHead::clone(params.request).into_owned();
-        let stderr =
-            Stderr { app: self.clone(), head, client: params.client.address(), lines: Lines::default() };
+        let (client, trace) = (params.client.address(), trace::of_exchange(params.client.observer.get()));
+        let stderr = Stderr { app: self.clone(), head, client, trace, lines: Lines::default() };
         let (role, timeout) = ((self.table.protocol, role), self.table.response_timeout.0);
         Records::begin(checkout, role, params, upload, &LIMITS, timeout, stderr).map_err(Failure::from)
     }
 
     /// Describes a request to this app for the log.
-    pub(super) fn info(&self, head: &LazyHead<'_>, client: Peer) -> RequestInfo {
+    pub(super) fn info(&self, head: &LazyHead<'_>, client: &Client<'_>) -> RequestInfo {
+        self.info_of(head, client.address(), trace::of_exchange(client.observer.get()))
+    }
+
+    /// As [`Self::info`], of what a request has kept of its client.
+    pub(super) fn info_of(&self, head: &LazyHead<'_>, client: Peer, trace: InTrace) -> RequestInfo {
         let (upstream, log) = (self.name.clone(), self.log.get().cloned());
-        RequestInfo { upstream, method: head.method().clone(), uri: head.uri().clone(), client, log }
+        RequestInfo { upstream, method: head.method().clone(), uri: head.uri().clone(), client, trace, log }
     }
 }
 

@@ -15,6 +15,7 @@ use rudy_fastcgi::cgi::ResponseKind;
 use rudy_fastcgi::{ProtocolStatus, Role};
 use rudy_files::replacement::ReplacementError;
 use rudy_message::semantics::path::RequestPath;
+use rudy_pipeline::exchange::trace;
 use rudy_pipeline::request_state::{HasRequestState, Variables};
 use rudy_pipeline::{Call, Decided, Flow, OwnedCall, Passage, Resources, Start, Step};
 use rudy_service::{Client, Request, Response};
@@ -67,7 +68,16 @@ impl Authorizer {
 
     async fn decide(self, mut passage: Passage<'static>, call: OwnedCall) -> Decided {
         let request = &mut passage.request;
+        let observer = call.client.observer.get();
+        let span = trace::authorize(observer);
+        trace::pass_on(request, &call.routes.observers, &call.client, span);
         let decision = self.authorize(request, &call.path, &call.client).await;
+        let result = match &decision {
+            Ok(Decision::Allow(_)) => Ok(StatusCode::OK),
+            Ok(Decision::Deny(response)) => Ok(response.status()),
+            Err(failure) => Err(failure.kind()),
+        };
+        trace::authorized(observer, result);
         let response = match decision {
             Ok(Decision::Allow(variables)) => {
                 let state = request.state_mut();
@@ -77,7 +87,7 @@ impl Authorizer {
             }
             Ok(Decision::Deny(response)) => Some(response),
             Err(failure) => {
-                self.0.app.info(request, call.client.address()).log_failure(&failure);
+                self.0.app.info(request, &call.client).log_failure(&failure);
                 Some(failure.response(request.headers()))
             }
         };

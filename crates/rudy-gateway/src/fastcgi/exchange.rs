@@ -80,7 +80,7 @@ fn encode_head(
     if !protocol.keeps_connections() {
         connection.begin_stream();
     }
-    params.encode(variables).map_err(|why| match why {
+    params.encode(variables, protocol).map_err(|why| match why {
         Unframed::TooLarge(bytes) => AppCause::VariablesTooLarge(bytes),
         Unframed::Zero => AppCause::ZeroInVariable,
     })?;

@@ -17,6 +17,15 @@ pub enum AppProtocol {
 }
 
 impl AppProtocol {
+    /// Returns its name in traces.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Fastcgi => "fastcgi",
+            Self::Uwsgi => "uwsgi",
+            Self::Scgi => "scgi",
+        }
+    }
+
     /// Whether connections carry several requests, one after the other.
     pub(super) fn keeps_connections(self) -> bool {
         self == Self::Fastcgi

@@ -57,6 +57,7 @@ use rudy_files::replacement::{Replaced, Replacements};
 use rudy_files::{Folders, Kind};
 use rudy_message::Instructions;
 use rudy_message::semantics::path::{PathBelow, PathError};
+use rudy_pipeline::exchange::trace;
 use rudy_pipeline::methods::APP_METHODS;
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::routing::PathPattern;
@@ -222,7 +223,8 @@ impl Fastcgi {
 
     /// Passes a request for a script to the app.
     pub fn run(&self, request: Request<'_>, script: Script, call: &Call<'_>) -> Reply {
-        let request = call.detach(request);
+        let mut request = call.detach(request);
+        trace::pass_on(&mut request, &call.context.routes.observers, call.context.client, None);
         let (client, routes) = (call.context.client.to_owned(), call.context.routes.clone());
         let mut request = AppRequest { shared: self.0.clone(), request, client, script, routes };
         // By reference: the future of a method that takes `self` would store it twice.
@@ -241,7 +243,7 @@ impl Fastcgi {
 
     /// Logs a failure and returns its response.
     pub fn failure_response(&self, request: &Request<'_>, client: &Client, failure: &Failure) -> Response {
-        self.0.app.info(request, client.address()).log_failure(failure);
+        self.0.app.info(request, client).log_failure(failure);
         failure.response(request.headers())
     }
 
@@ -295,7 +297,7 @@ impl AppRequest {
             Ok(response) => response,
             Err(failure) => {
                 let Self { shared, request, client, .. } = self;
-                shared.app.info(request, client.address()).log_failure(&failure);
+                shared.app.info(request, client).log_failure(&failure);
                 failure.response(request.headers())
             }
         }
@@ -368,7 +370,7 @@ impl AppRequest {
             return response;
         };
         let is_in_flight = request.state().is_in_flight;
-        follow(instructions, response, is_in_flight, || shared.app.info(request, client.address()))
+        follow(instructions, response, is_in_flight, || shared.app.info(request, client))
     }
 
     /// Returns whether to store the body before a connection to the app is used. A body without a length may

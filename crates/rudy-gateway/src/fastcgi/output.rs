@@ -169,6 +169,7 @@ mod tests {
     use std::io::{Read, Seek};
 
     use http::Method;
+    use rudy_pipeline::exchange::trace::InTrace;
     use rudy_service::Peer;
 
     use super::*;
@@ -218,6 +219,7 @@ mod tests {
             method: Method::GET,
             uri: "/x?y".parse().unwrap(),
             client: Peer::Unix,
+            trace: InTrace::default(),
             log: Some(log.clone()),
         };
         write(&output, &info, start);

@@ -10,12 +10,13 @@ use http::uri::Scheme;
 use rudy_fastcgi::pairs::encode_pair;
 use rudy_message::semantics::path::RequestPath;
 use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
+use rudy_pipeline::exchange::trace;
 use rudy_pipeline::methods::decisive;
 use rudy_pipeline::request_state::HasRequestState;
 use rudy_pipeline::routing::without_port;
 use rudy_service::{Client, Request};
 
-use super::framing::{Unframed, Variables};
+use super::framing::{AppProtocol, Unframed, Variables};
 use super::script::Script;
 use super::tls::encode_tls;
 
@@ -81,8 +82,8 @@ pub(super) enum Purpose<'a> {
 }
 
 impl Params<'_> {
-    /// Encodes all variables.
-    pub(super) fn encode(&self, variables: Variables<'_>) -> Result<(), Unframed> {
+    /// Encodes all variables of an attempt over this protocol.
+    pub(super) fn encode(&self, variables: Variables<'_>, protocol: AppProtocol) -> Result<(), Unframed> {
         let mut params = Encoder { params: variables, overrides: &self.constants.overrides };
         params.params.push_encoded(&self.constants.encoded);
         self.encode_request(&mut params);
@@ -94,7 +95,7 @@ impl Params<'_> {
         if let Some(tls) = &self.client.tls {
             encode_tls(tls, &mut |name, value| params.push(name, value));
         }
-        self.encode_fields(&mut params);
+        self.encode_fields(protocol, &mut params);
         let of_authorizer = self.request.state().variables.0.as_slice();
         self.encode_user(of_authorizer, &mut params);
         for (name, value) in of_authorizer {
@@ -219,7 +220,7 @@ impl Params<'_> {
 
     /// Encodes the header fields, as `HTTP_ACCEPT` and so on (RFC 3875 §4.1.18). Fields with the same name
     /// are joined.
-    fn encode_fields(&self, params: &mut Encoder<'_>) {
+    fn encode_fields(&self, protocol: AppProtocol, params: &mut Encoder<'_>) {
         let is_absolute = self.request.is_absolute();
         if is_absolute {
             // RFC 9112 §3.2.2: the authority replaces Host. The app must see the same host as the site
@@ -231,9 +232,18 @@ impl Params<'_> {
         if is_early {
             params.push("HTTP_EARLY_DATA", b"1");
         }
+        // Each attempt has a span of its own. The answer of an authorizer is one of another kind.
+        let traceparent = match self.purpose {
+            Purpose::RunScript(_) => trace::value_of_attempt(self.client.observer.get(), protocol.name()),
+            Purpose::Authorize(_) => None,
+        };
+        if let Some(value) = &traceparent {
+            params.push("HTTP_TRACEPARENT", value);
+        }
         let is_replaced = |name: &[u8]| {
             (is_absolute && name.eq_ignore_ascii_case(b"host"))
                 || (is_early && name.eq_ignore_ascii_case(b"early-data"))
+                || (traceparent.is_some() && name.eq_ignore_ascii_case(b"traceparent"))
         };
         let are_plain = self.request.has_plain_names();
         // To find the lines again would cost more than the list.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rudy_client::RequestInfo;
 use rudy_log::Lines;
 use rudy_message::LazyHead;
+use rudy_pipeline::exchange::trace::InTrace;
 use rudy_runtime::clock;
 use rudy_service::{Peer, poll_time};
 
@@ -16,6 +17,7 @@ pub(super) struct Stderr {
     pub(super) app: Arc<App>,
     pub(super) head: LazyHead<'static>,
     pub(super) client: Peer,
+    pub(super) trace: InTrace,
     pub(super) lines: Lines,
 }
 
@@ -28,7 +30,7 @@ impl Stderr {
 
     /// Describes the request for the log.
     pub(super) fn info(&self) -> RequestInfo {
-        self.app.info(&self.head, self.client)
+        self.app.info_of(&self.head, self.client, self.trace)
     }
 
     /// Logs a failure after a complete response.
@@ -44,10 +46,10 @@ impl Stderr {
 
     /// Ends the stderr, and logs an unfinished last line.
     pub(super) fn finish(&mut self) {
-        let Self { app, head, client, lines } = self;
+        let Self { app, head, client, trace, lines } = self;
         let Some(output) = app.output() else { return };
         lines.finish(&mut |line, _| {
-            output.request_line(&app.info(head, *client), line, clock::now());
+            output.request_line(&app.info_of(head, *client, *trace), line, clock::now());
         });
         output.request_ended(poll_time());
     }

@@ -13,12 +13,13 @@ use rudy_message::LazyHead;
 use rudy_message::semantics::field::ChangeFields as _;
 use rudy_message::semantics::path::RequestPath;
 use rudy_message::semantics::percent::encode_query;
+use rudy_pipeline::exchange::trace;
 use rudy_pipeline::internal_redirect::{BODY_FIELDS, CONDITIONAL_FIELDS};
 use rudy_pipeline::methods::decisive;
 use rudy_pipeline::own_fields::{remove_spellings, replace_field};
 use rudy_pipeline::request_state::{HasRequestState, Identity, REMOTE_USER};
 use rudy_pipeline::{Call, Decided, Flow, Handler as _, Kept, OwnedCall, Passage, ResponseStep, Start, Step};
-use rudy_proxy::{Proxy, Subrequest};
+use rudy_proxy::{Proxy, Subrequest, Subresponse};
 use rudy_service::{Client, Reply, Request, Response};
 
 use self::copy::Copied;
@@ -101,7 +102,10 @@ impl ForwardAuth {
     async fn decide(self, mut passage: Passage<'static>, subrequest: Subrequest, call: OwnedCall) -> Decided {
         let request = &mut passage.request;
         let login = self.login(request, &subrequest);
-        let response = match self.0.proxy.ask(subrequest, request).await {
+        let answer = self.0.proxy.ask(subrequest, request).await;
+        let status = answer.as_ref().map_or_else(Response::status, Subresponse::status);
+        trace::authorized(call.client.observer.get(), Ok(status));
+        let response = match answer {
             Ok(answer) if answer.status().is_success() => {
                 let fields = answer.into_fields();
                 passage.kept.cookies = fields.get_all(header::SET_COOKIE).iter().cloned().collect();
@@ -165,7 +169,10 @@ impl ResponseStep for ForwardAuth {
 
 impl Step for ForwardAuth {
     fn request(&self, passage: &mut Passage<'_>, call: &Call<'_>) -> Flow {
-        let subrequest = self.subrequest(&passage.request, call.path, call.context.client);
+        let client = call.context.client;
+        let mut subrequest = self.subrequest(&passage.request, call.path, client);
+        let span = trace::authorize(client.observer.get());
+        trace::pass_on(&mut subrequest.head, &call.context.routes.observers, client, span);
         let passage = passage.take();
         Flow::Wait(Box::pin(self.clone().decide(passage, subrequest, OwnedCall::of(call))))
     }

@@ -5,6 +5,8 @@
 mod notes;
 mod request_id;
 mod request_info;
+mod spans;
+pub mod trace;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -22,6 +24,8 @@ pub use self::notes::{
 use self::request_id::RequestId;
 pub use self::request_id::RequestIdTable;
 pub use self::request_info::RequestInfo;
+pub use self::spans::{Span, Spans, Work};
+use self::trace::{Trace, Tracing};
 
 /// Who wants records of exchanges: those of a configuration.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +38,8 @@ pub struct Observers {
     pub are_listed: Arc<AtomicBool>,
     /// What logs show beyond what is always noted.
     pub logged: LoggedParts,
+    /// Which exchanges are recorded as spans. `None` if none are, and traces of clients are passed on as they are.
+    pub tracing: Option<Tracing>,
 }
 
 /// Uses records of exchanges: a log, or counters.
@@ -71,14 +77,16 @@ impl Observers {
         client: &Client<'_>,
         is_trusted: impl FnOnce() -> bool,
     ) -> Option<Arc<dyn Observer>> {
-        if self.recorders.is_empty() && self.request_id.is_none() {
+        let is_logged = !self.recorders.is_empty() || self.request_id.is_some();
+        let trace = self.tracing.as_ref().and_then(|tracing| tracing.trace(head, client, is_logged));
+        if !is_logged && trace.is_none() {
             return None;
         }
         self.recorders.iter().for_each(|recorder| recorder.began());
         let id = self.request_id.as_ref().map(|_| {
             is_trusted().then(|| RequestId::of_proxy(head)).flatten().unwrap_or_else(RequestId::make)
         });
-        Some(self.record(head, client, id))
+        Some(self.record(head, client, id, trace))
     }
 
     /// Creates the record of an exchange that has to wait, unless it has one, so that it is among the active requests. The record has a
@@ -90,7 +98,7 @@ impl Observers {
         client: &Client<'_>,
     ) -> bool {
         let is_new = client.observer.get().is_none();
-        let observer = client.observer.get_or_init(|| self.record(head, client, None));
+        let observer = client.observer.get_or_init(|| self.record(head, client, None, None));
         if let Some(record) = of(observer) {
             let copy = || RequestInfo::new(head, &[header::HOST]);
             record.request.get_or_init(|| shared.cloned().map_or_else(copy, RequestInfo::Shared));
@@ -106,7 +114,7 @@ impl Observers {
         route: &Arc<RouteName>,
     ) -> Arc<dyn Observer> {
         self.recorders.iter().for_each(|recorder| recorder.began());
-        let record = self.new_record(Some(info), client, None);
+        let record = self.new_record(Some(info), client, None, None);
         record.notes().route = Some(route.clone());
         Arc::new(record)
     }
@@ -116,10 +124,13 @@ impl Observers {
         head: &RequestHead<'_>,
         client: &Client<'_>,
         id: Option<RequestId>,
+        trace: Option<Trace>,
     ) -> Arc<dyn Observer> {
-        let mut fields = self.recorders.iter().filter_map(|recorder| recorder.request_fields());
-        let request = fields.next().map(|fields| RequestInfo::new(head, fields));
-        Arc::new(self.new_record(request, client, id))
+        let sampled = trace.as_ref().is_some_and(Trace::is_sampled);
+        let of_spans = self.tracing.iter().filter(|_| sampled).map(|tracing| &*tracing.fields);
+        let of_recorders = self.recorders.iter().filter_map(|recorder| recorder.request_fields());
+        let request = of_spans.chain(of_recorders).next().map(|fields| RequestInfo::new(head, fields));
+        Arc::new(self.new_record(request, client, id, trace))
     }
 
     fn new_record(
@@ -127,7 +138,14 @@ impl Observers {
         request: Option<RequestInfo>,
         client: &Client<'_>,
         id: Option<RequestId>,
+        trace: Option<Trace>,
     ) -> ExchangeRecord {
+        let sampled = trace.as_ref().filter(|trace| trace.is_sampled());
+        let notes = Notes {
+            tried: self.logged.attempts.then(Vec::new),
+            spans: sampled.map(|trace| Box::new(Spans::new(trace.own.span))),
+            ..Notes::default()
+        };
         ExchangeRecord {
             observers: self.clone(),
             id,
@@ -138,7 +156,8 @@ impl Observers {
                 ..Client::new(client.peer, client.connection_number, client.request_number)
             },
             request_body_bytes: AtomicU64::new(0),
-            notes: Mutex::new(Notes { tried: self.logged.attempts.then(Vec::new), ..Notes::default() }),
+            notes: Mutex::new(notes),
+            trace,
         }
     }
 }
@@ -153,6 +172,8 @@ pub struct ExchangeRecord {
     client: Client<'static>,
     request_body_bytes: AtomicU64,
     notes: Mutex<Notes>,
+    /// `None` without tracing, and for an exchange of which only reports have a record.
+    trace: Option<Trace>,
 }
 
 /// Adds a note to the record of an exchange, if there is one.
@@ -178,6 +199,13 @@ pub fn noted_fields<'a>(
 /// Returns what logs show of an exchange beyond what is always noted, if it has a record.
 pub fn logged(observer: Option<&Arc<dyn Observer>>) -> Option<&LoggedParts> {
     observer.and_then(of).map(|record| &record.observers.logged)
+}
+
+/// Whether the end of an upstream's response is noted, for logs or a span.
+pub fn notes_upstream_end(observer: Option<&Arc<dyn Observer>>) -> bool {
+    observer.and_then(of).is_some_and(|record| {
+        record.observers.logged.upstream_end || record.trace.as_ref().is_some_and(Trace::is_sampled)
+    })
 }
 
 /// Returns the route that the request has reached.
@@ -257,8 +285,11 @@ impl Observer for ExchangeRecord {
             notes: &notes,
             request_body_bytes: self.request_body_bytes(),
             outcome,
+            trace: self.trace.as_ref(),
         };
         self.observers.recorders.iter().for_each(|recorder| recorder.finished(&finished));
+        let recorder = self.observers.tracing.iter().filter(|_| notes.spans.is_some());
+        recorder.for_each(|tracing| tracing.recorder.finished(&finished));
     }
 }
 
@@ -285,6 +316,8 @@ pub struct Finished<'a> {
     pub request_body_bytes: u64,
     /// How the exchange has ended.
     pub outcome: &'a ExchangeOutcome,
+    /// The trace of the request, if it is known.
+    pub trace: Option<&'a Trace>,
 }
 
 impl Finished<'_> {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderName, StatusCode};
 
+use super::spans::{Span, Spans, Work};
+
 /// The notes about an exchange. What is unknown stays `None`.
 #[derive(Debug, Default)]
 pub struct Notes {
@@ -28,6 +30,8 @@ pub struct Notes {
     pub upstream_fields: NotedFields,
     /// The addresses of the attempts before the last one, and the statuses of their responses. `None` if no log shows them.
     pub tried: Option<Vec<(UpstreamName, Option<StatusCode>)>>,
+    /// The spans of an exchange that is recorded.
+    pub spans: Option<Box<Spans>>,
 }
 
 /// The first lines of fields.
@@ -60,22 +64,58 @@ impl Notes {
         });
         upstream.attempts += 1;
         (upstream.connected, upstream.responded, upstream.ended, upstream.status) = (None, None, None, None);
+        self.begin_attempt(now);
+    }
+
+    fn begin_attempt(&mut self, now: Instant) {
+        if let Some(spans) = &mut self.spans {
+            spans.begin(Work::Upstream("http"), now);
+        }
+    }
+
+    fn attempt(&mut self) -> Option<&mut Span> {
+        self.spans.as_mut()?.upstream()
+    }
+
+    /// Notes that the span of the last attempt ends, unless it has: with its response, or with a failure.
+    fn end_attempt(&mut self, now: Instant) {
+        self.attempt().into_iter().for_each(|span| span.ended = span.ended.or(Some(now)));
     }
 
     /// Notes that the request could not be sent to this address.
-    pub fn upstream_failed(&mut self, address: &UpstreamName) {
+    pub fn upstream_failed(&mut self, address: &UpstreamName, now: Instant) {
         self.tried.iter_mut().for_each(|tried| tried.push((address.clone(), None)));
+        if let Some(span) = self.attempt() {
+            span.address = Some(address.clone());
+            (span.ended, span.error) = (Some(now), Some("no connection".to_owned()));
+        }
+    }
+
+    /// Notes why the last attempt has failed, unless that is known: a kind of failures.
+    pub fn upstream_has_failed(&mut self, kind: impl FnOnce() -> String, now: Instant) {
+        self.end_attempt(now);
+        if let Some(span) = self.attempt().filter(|span| span.error.is_none()) {
+            span.error = Some(kind());
+        }
     }
 
     /// Notes that another attempt follows the one so far.
-    pub fn upstream_tried(&mut self) {
+    pub fn upstream_tried(&mut self, now: Instant) {
         if let (Some(tried), Some(upstream)) = (&mut self.tried, &self.upstream) {
             tried.extend(upstream.attempt());
         }
+        self.end_attempt(now);
     }
 
     /// Notes that the request has a connection to this address.
     pub fn upstream_connected(&mut self, address: UpstreamName, now: Instant) {
+        if self.spans.is_some() {
+            // The one so far has ended at an address that accepts no connection.
+            if self.attempt().is_none_or(|span| span.ended.is_some()) {
+                self.begin_attempt(now);
+            }
+            self.attempt().into_iter().for_each(|span| span.address = Some(address.clone()));
+        }
         if let Some(upstream) = &mut self.upstream {
             upstream.address = Some(address);
             upstream.connected = Some(now);
@@ -97,11 +137,39 @@ impl Notes {
         if let Some(upstream) = &mut self.upstream {
             (upstream.responded, upstream.status) = (Some(now), status);
         }
+        self.attempt().into_iter().for_each(|span| span.status = status);
     }
 
     /// Notes that the whole response has arrived, or that the rest is not read.
     pub fn upstream_ended(&mut self, now: Instant) {
         self.upstream.iter_mut().for_each(|upstream| upstream.ended = Some(now));
+        self.end_attempt(now);
+    }
+
+    /// Notes the route that the request has reached, first or by an internal redirect.
+    pub fn reached(&mut self, route: &Arc<RouteName>, now: Instant) {
+        if let (Some(spans), Some(_)) = (&mut self.spans, &self.route) {
+            spans.redirects.push((now, route.clone()));
+        }
+        if route.is_untraced {
+            self.spans = None;
+        }
+        self.route = Some(route.clone());
+    }
+
+    /// Notes that a cache searches for a response.
+    pub fn cache_searched(&mut self, now: Instant) {
+        if let Some(spans) = &mut self.spans {
+            spans.begin(Work::Cache, now);
+        }
+    }
+
+    /// Notes how a cache has handled the request.
+    pub fn cached(&mut self, status: &'static str, now: Instant) {
+        self.cache = Some(status);
+        if let Some(spans) = &mut self.spans {
+            spans.end(Work::Cache, now);
+        }
     }
 
     /// Returns the addresses of all attempts, and the statuses of the responses. Without those before the last one if no log shows them.
@@ -217,6 +285,8 @@ pub struct RouteName {
     pub site_number: Option<usize>,
     /// Whether its requests have no lines in access logs.
     pub is_unlogged: bool,
+    /// Whether its requests are not recorded as spans.
+    pub is_untraced: bool,
     /// The counters of its requests.
     pub counters: OwnCounters,
 }
@@ -225,7 +295,8 @@ impl RouteName {
     /// The names of a route, without counters.
     #[must_use]
     pub fn new(site: String, path: Option<String>) -> Self {
-        Self { site, path, site_number: None, is_unlogged: false, counters: OwnCounters::default() }
+        let (is_unlogged, is_untraced) = (false, false);
+        Self { site, path, site_number: None, is_unlogged, is_untraced, counters: OwnCounters::default() }
     }
 }
 

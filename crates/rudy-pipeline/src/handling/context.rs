@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, StatusCode, Uri, header};
 use http_body::Body as _;
 use rudy_message::semantics::path::{PathError, RequestPath};
 use rudy_message::{LazyHead, Rejection, RequestHead};
-use rudy_service::{Client, Observer, Reply, Request, RequestBody, Response};
+use rudy_service::{Client, Observer, Reply, Request, RequestBody, Response, poll_time};
 use rudy_system::file_access::Access;
 
 use super::handler::Call;
@@ -311,7 +311,7 @@ fn too_many_redirects(fields: &HeaderMap) -> Reply {
 }
 
 fn note_route(observer: Option<&Arc<dyn Observer>>, found: &RouteMatch<'_, Target>) {
-    note(observer, |notes| notes.route = Some(found.handler.name.clone()));
+    note(observer, |notes| notes.reached(&found.handler.name, poll_time()));
 }
 
 /// Returns the path of a request without a route, for its header fields: the root if the path is invalid.

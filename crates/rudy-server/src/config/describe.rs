@@ -6,6 +6,7 @@ use rudy_pipeline::client_address::{AddressField, Options as ClientAddress};
 use rudy_service::listen_address::Address;
 use rudy_units::visible;
 use rudy_watch::access_log::{Conditions, Format, Masking};
+use rudy_watch::traces::TracingTable;
 
 use super::limits::LimitsTable;
 use super::{AccessLogOptions, Config, EngineOptions, Site};
@@ -58,6 +59,7 @@ impl Config {
         ];
         let more = [
             ("certificates", self.ordered_certificates()),
+            ("tracing", self.tracing.as_ref().map(described_tracing).unwrap_or_default()),
             ("trusted proxies", trusted_proxies(&self.client_address)),
             ("shutdown timeout", self.shutdown_timeout.to_string()),
         ];
@@ -156,6 +158,11 @@ fn described_log(log: Option<&AccessLogOptions>) -> String {
     let some = if *conditions == Conditions::default() { "" } else { " for some requests" };
     let masked = if *masking == Masking::default() { "" } else { ", masked" };
     format!("{format} lines to {destination}{some}{masked}")
+}
+
+fn described_tracing(table: &TracingTable) -> String {
+    let of_clients = if table.trust_clients { ", and what clients record" } else { "" };
+    format!("{} of requests to {}{of_clients}", table.sample, table.endpoint)
 }
 
 fn title_of(site: &Site) -> String {

@@ -1,4 +1,4 @@
-//! The logs: the access logs of the main file and of sites, and the error log.
+//! The logs: the access logs of the main file and of sites, and the error log. Traces beside them.
 
 use rudy_config::{Location, Problem};
 use rudy_log::Destination;
@@ -36,6 +36,12 @@ impl Config {
             server: self.access_log().cloned(),
             sites: self.sites.iter().map(of_site).collect(),
         }
+    }
+
+    /// Reports what traces cannot be exported with.
+    pub(crate) fn tracing_problems(&self) -> Vec<Problem> {
+        let location = Location::file(0).key("tracing");
+        self.tracing.iter().flat_map(|table| table.problems(&location)).collect()
     }
 
     /// Reports logs with the same destination and different settings: each has its own thread, queue and rotation.

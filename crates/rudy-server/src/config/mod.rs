@@ -43,6 +43,7 @@ use rudy_pipeline::exchange::RequestIdTable;
 use rudy_pipeline::routing::Maps;
 use rudy_service::listen_address::{Address, Endpoint};
 use rudy_units::Time;
+use rudy_watch::traces::TracingTable;
 
 use self::limits::LimitsTable;
 use self::values::Addresses;
@@ -123,6 +124,10 @@ pub struct Config {
     /// another client is replaced. With `{ response = true }`, responses have it too. The default is `false`.
     #[setting(example = true)]
     pub request_id: Option<RequestIdTable>,
+    /// Traces of requests, as spans for a collector such as Jaeger: the URL of the collector, or a table. With it, requests to upstreams and
+    /// apps have the field `traceparent`. Without it, the field is passed on as it is.
+    #[setting(example = { endpoint = "http://127.0.0.1:4318", sample = "10%" })]
+    pub tracing: Option<TracingTable>,
     /// Time that requests in progress have to finish when the server stops; then their connections are closed.
     #[setting(
         default = Time(Duration::from_secs(30)),

@@ -109,6 +109,9 @@ pub struct Route {
     /// Whether requests for this route have lines in the access log of the site or the server, if there is one.
     #[setting(default = true, example = false)]
     pub access_log: bool,
+    /// Whether requests for this route may be recorded as spans, if there is `tracing`.
+    #[setting(default = true, example = false)]
+    pub tracing: bool,
     /// Files with keys of this table, relative to this file, for what several tables have in common. A key that is in the table and in a
     /// file, or in two files, is an error; lists of tables are joined, those of the table first.
     #[setting(example = ["snippets/security.toml"])]
@@ -277,6 +280,7 @@ impl Route {
             steps: StepsTable::default(),
             caching: CacheSetting::default(),
             access_log: true,
+            tracing: true,
             allow_trace: false,
             location,
         }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use rudy_admin::{RunningServer, StatusReport, UpstreamStatus};
@@ -24,6 +25,7 @@ use rudy_units::visible;
 use rudy_watch::access_log::AccessLogs;
 use rudy_watch::metrics::{Format, Metrics, MetricsText};
 use rudy_watch::status::{Activity, LIMIT_MAX, Selection};
+use rudy_watch::traces::Exporters;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
@@ -87,6 +89,18 @@ impl Context {
     pub(super) fn open_access_logs(&self, config: &Config) -> Result<Option<AccessLogs>, Failure> {
         AccessLogs::open(&config.access_logs(), &self.errors)
             .map_err(|error| Failure::Cannot(error.to_string()))
+    }
+
+    /// Sends the spans that wait for a collector, within the time for a stop.
+    pub(super) fn close_exporters(&self, within: Duration) {
+        let lost = self.resources.of::<Exporters>().close(within);
+        if lost > 0 {
+            let within = within.as_secs_f32();
+            let message = format!(
+                "tracing: {lost} spans lost at the end, because the collector has not accepted them within {within} s"
+            );
+            self.errors.error(&message);
+        }
     }
 
     /// Lets the dashboard, the metrics and purges of apps ask for the current app.

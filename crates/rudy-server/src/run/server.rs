@@ -312,8 +312,9 @@ impl Server {
         })
     }
 
-    /// Flushes the logs. The access log comes first, because its errors go to the error log.
+    /// Sends the spans that wait, and flushes the logs. The error log comes last, because the errors of the others go there.
     fn close_logs(&self) {
+        self.serving.context.close_exporters(self.serving.config.shutdown_timeout.0);
         if let Some(logs) = &self.serving.access_logs {
             logs.close();
         }

@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use http::{HeaderName, StatusCode, header};
 use rudy_message::semantics::path::RequestPath;
+use rudy_pipeline::exchange::trace::{TRACEPARENT, Trace};
 use rudy_pipeline::exchange::{
     Finished, LoggedParts, NotedFields, Notes, RequestInfo, UpstreamNote, noted_field,
 };
 use rudy_service::{EndReason, Peer};
+use rudy_trace::Parent;
 
 use super::masking::Masking;
 use super::micros;
-
-/// The field of the W3C recommendation Trace Context.
-pub(super) static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The value of a field in a line.
 pub(super) enum Value<'a> {
@@ -103,6 +102,8 @@ fields! {
     "user_agent": UserAgent,
     "request_id": RequestId,
     "traceparent": Traceparent,
+    "trace_id": TraceId,
+    "span_id": SpanId,
     "user": User,
     "site": Site,
     "route": Route,
@@ -191,7 +192,7 @@ impl Field {
         let Finished { client, request, notes, outcome, .. } = **exchange;
         let upstream = notes.upstream.as_ref();
         // Values that are computed here.
-        let (path, scheme, field, address, url, list);
+        let (path, scheme, field, address, url, list, id);
         let value = match self {
             Self::Time => Some(Value::Plain(times.rfc3339)),
             Self::TimeLocal => Some(Value::Plain(times.local)),
@@ -243,8 +244,13 @@ impl Field {
                 url = noted_field(fields, name).map(|value| masking.query_of(value));
                 url.as_deref().map(Value::Text)
             }
-            Self::Traceparent => {
-                exchange.request_field(&TRACEPARENT).filter(|value| is_traceparent(value)).map(Value::Text)
+            Self::Traceparent => exchange
+                .request_field(&TRACEPARENT)
+                .filter(|value| Parent::parse(value).is_some())
+                .map(Value::Text),
+            Self::TraceId | Self::SpanId => {
+                id = exchange.trace.map(|trace| self.id_in(trace));
+                id.as_deref().map(Value::Plain)
             }
             Self::RequestId => exchange.id.map(|id| Value::Text(id.as_bytes())),
             Self::User => notes.user.as_deref().map(|user| Value::Text(user.as_bytes())),
@@ -285,6 +291,11 @@ impl Field {
             Self::Ended => Some(Value::Text(ended_word(outcome.end_reason).as_bytes())),
         };
         put(value);
+    }
+
+    /// Returns the id of a trace or of its span.
+    fn id_in(&self, trace: &Trace) -> String {
+        if *self == Self::TraceId { trace.own.trace.to_string() } else { trace.own.span.to_string() }
     }
 
     fn noted_fields<'a>(&self, notes: &'a Notes) -> &'a NotedFields {
@@ -335,24 +346,8 @@ fn upstream_time<'a>(
     upstream.and_then(time).map(|time| Value::Number(micros(time)))
 }
 
-/// Whether a value has the form of version 00 (Trace Context, section 3.2.2), with ids that are not zero.
-fn is_traceparent(value: &[u8]) -> bool {
-    let parts: Vec<_> = value.split(|byte| *byte == b'-').collect();
-    let is_hex = |part: &[u8]| part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let is_id = |part: &[u8]| part.iter().any(|byte| *byte != b'0');
-    let [version, trace, parent, flags, ..] = parts[..] else { return false };
-    // Later versions may have more parts.
-    (parts.len() == 4 || version != b"00")
-        && version != b"ff"
-        && [(version, 2), (trace, 32), (parent, 16), (flags, 2)]
-            .into_iter()
-            .all(|(part, length)| part.len() == length && is_hex(part))
-        && is_id(trace)
-        && is_id(parent)
-}
-
 /// Returns the word for how an exchange ended.
-pub(super) fn ended_word(end_reason: EndReason) -> &'static str {
+pub(crate) fn ended_word(end_reason: EndReason) -> &'static str {
     match end_reason {
         EndReason::Completed => "complete",
         EndReason::PeerGone => "peer_gone",

@@ -8,7 +8,7 @@ use super::field::{Field, Source, Value};
 use super::{put_address, put_number};
 
 /// The members of an object, in order.
-pub(super) const MEMBERS: [Field; 41] = [
+pub(super) const MEMBERS: [Field; 43] = [
     Field::Time,
     Field::Client,
     Field::ClientPort,
@@ -28,6 +28,8 @@ pub(super) const MEMBERS: [Field; 41] = [
     Field::UserAgent,
     Field::RequestId,
     Field::Traceparent,
+    Field::TraceId,
+    Field::SpanId,
     Field::User,
     Field::Site,
     Field::Route,

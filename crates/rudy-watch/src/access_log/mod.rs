@@ -31,6 +31,7 @@ use rudy_runtime::clock;
 use rudy_service::{Client, ExchangeOutcome, Peer};
 
 pub use self::conditions::{Conditions, StatusRange};
+pub(crate) use self::field::ended_word;
 use self::field::{Field, Source, Times};
 pub use self::logs::{AccessLogs, AccessLogsOptions};
 pub use self::masking::Masking;
@@ -243,15 +244,33 @@ impl AccessLog {
     pub fn write(&self, head: &RequestHead<'_>, client: &Client<'_>, outcome: &ExchangeOutcome) {
         let request = RequestInfo::new(head, self.request_fields());
         let (request, notes) = (Some(&request), &Notes::default());
-        let (id, rejection, request_body_bytes) = (None, None, 0);
-        self.finished(&Finished { client, request, id, rejection, notes, request_body_bytes, outcome });
+        let (id, rejection, request_body_bytes, trace) = (None, None, 0, None);
+        self.finished(&Finished {
+            client,
+            request,
+            id,
+            rejection,
+            notes,
+            request_body_bytes,
+            outcome,
+            trace,
+        });
     }
 
     /// Writes the line of a peer that was rejected before its request could be parsed.
     pub fn rejected(&self, client: &Client<'_>, reason: &str, outcome: &ExchangeOutcome) {
         let (rejection, notes) = (Some(reason), &Notes::default());
-        let (request, id, request_body_bytes) = (None, None, 0);
-        self.finished(&Finished { client, request, id, rejection, notes, request_body_bytes, outcome });
+        let (request, id, request_body_bytes, trace) = (None, None, 0, None);
+        self.finished(&Finished {
+            client,
+            request,
+            id,
+            rejection,
+            notes,
+            request_body_bytes,
+            outcome,
+            trace,
+        });
     }
 
     /// Writes the line of an exchange, if it has one.

@@ -6,8 +6,11 @@ use std::time::Instant;
 
 use http::{HeaderValue, StatusCode};
 use rudy_http::h1::{Event, ServerConnection};
+use rudy_pipeline::exchange::trace::Trace;
 use rudy_pipeline::exchange::{RequestInfo, RouteName, UpstreamName};
 use rudy_service::{EndReason, Forwarded, Peer};
+
+use rudy_trace::Parent;
 
 use super::*;
 
@@ -62,7 +65,16 @@ fn finished<'a>(
     outcome: &'a ExchangeOutcome,
     notes: &'a Notes,
 ) -> Finished<'a> {
-    Finished { client, request, id: None, rejection: None, notes, request_body_bytes: 0, outcome }
+    Finished {
+        client,
+        request,
+        id: None,
+        rejection: None,
+        notes,
+        request_body_bytes: 0,
+        outcome,
+        trace: None,
+    }
 }
 
 fn line(format: &Format, exchange: &Finished<'_>) -> String {
@@ -323,6 +335,19 @@ fn a_line_shows_the_notes_of_steps_and_handlers() {
 }
 
 #[test]
+fn a_line_shows_the_trace_of_the_request() {
+    let own = Parent::parse(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00").unwrap();
+    let trace = Trace { own, parent: None, state: String::new() };
+    let (client, outcome, notes) = (client("192.0.2.7:1"), outcome(), Notes::default());
+    let exchange = Finished { trace: Some(&trace), ..finished(&client, None, &outcome, &notes) };
+    let format: Format = "{trace_id} {span_id}".parse().unwrap();
+    assert_eq!(line(&format, &exchange), "0af7651916cd43dd8448eb211c80319c b7ad6b7169203331\n");
+    let json = line(&Format::Json, &exchange);
+    let members = ",\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"span_id\":\"b7ad6b7169203331\",";
+    assert!(json.contains(members), "{json}");
+}
+
+#[test]
 fn a_traceparent_that_is_none_is_not_logged() {
     let format: Format = "{traceparent}".parse().unwrap();
     for (value, is_logged) in [
@@ -424,7 +449,7 @@ fn every_word_for_the_end_is_documented() {
         EndReason::ServerStopped,
         EndReason::Killed,
     ] {
-        let word = field::ended_word(reason);
+        let word = ended_word(reason);
         assert!(page.contains(&format!("\n| `{word}` | ")), "docs/logs.md lacks {word}");
     }
 }

@@ -1,6 +1,7 @@
 //! Writes all metrics.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use rudy_admin::{UpstreamState, UpstreamStatus};
 use rudy_client::buffer::Buffers;
@@ -11,6 +12,7 @@ use super::Metrics;
 use super::exposition::{Exposition, Format, Kind};
 use super::process;
 use super::requests::{BOUNDS_US, BUCKETS, CLASSES, RequestSnapshot};
+use crate::traces::{Counts, Exporters};
 
 /// What the metrics are read from.
 pub struct Sources<'a> {
@@ -24,6 +26,8 @@ pub struct Sources<'a> {
     pub cache_errors: Option<[u64; 2]>,
     /// The requests that each limit has rejected.
     pub limits: BTreeMap<String, u64>,
+    /// What exports spans.
+    pub exporters: &'a Exporters,
 }
 
 /// Writes the metrics. Takes milliseconds for thousands of series: never on a worker.
@@ -55,6 +59,16 @@ pub fn render(sources: &Sources<'_>, format: Format) -> String {
         out.begin(name, Kind::Counter, "Errors of the disk of the cache. Each is a miss.");
         for (operation, count) in ["read", "write"].into_iter().zip(errors) {
             out.sample(name, &[("operation", operation)], count);
+        }
+    }
+    if let Some(counts) = sources.exporters.counts() {
+        let name = "rudy_trace_spans_total";
+        out.begin(name, Kind::Counter, "Spans by what became of them.");
+        let Counts { exported, dropped, rejected, failed } = counts;
+        for (result, count) in
+            [("exported", exported), ("dropped", dropped), ("rejected", rejected), ("failed", failed)]
+        {
+            out.sample(name, &[("result", result)], count.load(Ordering::Relaxed));
         }
     }
     let help = "Log lines lost because writing was too slow or failed.";

@@ -281,6 +281,7 @@ mod tests {
             notes: &notes,
             request_body_bytes: 3,
             outcome: &outcome,
+            trace: None,
         });
     }
 

@@ -89,7 +89,9 @@ fn a_line_in_the_access_log_has_the_bytes_of_both_directions_the_upstream_and_th
     assert_echoes(&mut connection, "hello");
     connection.finish();
     assert_eq!(connection.read_to_end(), b"bye");
-    wait_until("the connection ends", || server.rudy(&["upstreams", "--json"]).json()["upstreams"][0]["tunnels"] == 0);
+    wait_until("the connection ends", || {
+        server.rudy(&["upstreams", "--json"]).json()["upstreams"][0]["tunnels"] == 0
+    });
     server.stop();
     let log = fs::read_to_string(server.path().join("tcp.log")).expect("a log");
     let line: Value = serde_json::from_str(log.trim()).expect("one line of JSON");

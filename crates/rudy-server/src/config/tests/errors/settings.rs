@@ -212,3 +212,24 @@ fn the_error_for_a_value_that_is_no_text_names_the_words_of_its_key() {
         assert!(output.contains(&format!("{expected} {found}\n")) && output.contains(label), "{output}");
     }
 }
+
+#[test]
+fn traces_need_a_collector_that_can_be_reached() {
+    let text = |tracing: &str| format!("tracing = {tracing}\n[[site]]\nroot = \"/\"\n");
+    for (tracing, expected) in [
+        ("\"127.0.0.1:4318\"", "expected a URL with its scheme, as in \"http://127.0.0.1:4318\""),
+        ("\"grpc://127.0.0.1:4317\"", "expected a URL with its scheme"),
+        ("\"http://\"", "expected a URL with its scheme"),
+        ("\"http://user:secret@host\"", "expected a URL with its scheme"),
+        ("{ sample = \"1%\" }", "the key `endpoint` is missing"),
+        ("{ endpoint = \"http://a\", sample = \"1\" }", "expected a percentage from 0 to 100"),
+        ("{ endpoint = \"http://a\", sample = \"101%\" }", "expected a percentage from 0 to 100"),
+        ("{ endpoint = \"http://a\", headers = { Host = \"b\" } }", "host cannot be set"),
+        ("{ endpoint = \"http://a\", headers = { Connection = \"b\" } }", "connection cannot be set"),
+        ("{ endpoint = \"http://a\", queue = \"1k\" }", "expected 64KiB to 1GiB"),
+        ("{ endpoint = \"http://a\", timeout = \"0s\" }", "out of range"),
+    ] {
+        let output = errors(&text(tracing));
+        assert!(output.contains(expected), "{tracing}: {output}");
+    }
+}
