@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use http::{Method, Version, header};
+use http::{Method, header};
 use rudy_pipeline::exchange::trace::Trace;
 use rudy_pipeline::exchange::{Finished, RequestInfo, RouteName, Span as Part, UpstreamName, Work};
 use rudy_service::{EndReason, Peer};
@@ -97,7 +97,7 @@ fn write_attributes(exchange: &Finished<'_>, status: u16, to: &mut Attributes<'_
     to.text("url.scheme", client.scheme().as_str().as_bytes());
     if let Some(request) = request {
         to.text("url.path", request.path());
-        to.text("network.protocol.version", version(request.version()));
+        to.text("network.protocol.version", version(request.protocol()));
         if let Some(host) = request.field(&header::HOST) {
             write_host(host, to);
         }
@@ -237,11 +237,11 @@ fn shown(peer: Peer) -> Option<String> {
     peer.ip().map(|ip| ip.to_canonical().to_string())
 }
 
-fn version(version: Version) -> &'static [u8] {
-    match version {
-        Version::HTTP_10 => b"1.0",
-        Version::HTTP_2 => b"2",
-        Version::HTTP_3 => b"3",
-        _ => b"1.1",
+/// The version of a protocol as in a request line.
+fn version(protocol: &str) -> &[u8] {
+    match protocol {
+        "HTTP/2.0" => b"2",
+        "HTTP/3.0" => b"3",
+        other => other.strip_prefix("HTTP/").unwrap_or(other).as_bytes(),
     }
 }
