@@ -1,96 +1,20 @@
 //! The settings of what surrounds the handlers of a site or a route, in one table, and the steps that are made of them.
 
 mod admission;
-mod kinds;
+mod steps;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use http::{HeaderValue, header};
 use rudy_caching::CacheTable;
-use rudy_config::{Location, OneOrMany, OrOff, Problem, Table};
-use rudy_guard::{
-    BandwidthTable, CacheControlTable, ConcurrencyTable, ErrorPagesTable, Pages, RateLimitTable,
-};
-use rudy_pipeline::compression::CompressionSetting;
-use rudy_pipeline::field_changes::FieldChanges;
-use rudy_pipeline::media_types::{Charset, MediaTypeTable};
-use rudy_pipeline::routing::template::Scope;
-use rudy_units::{Size, Timeout};
+use rudy_config::{Location, Problem, Table};
+use rudy_guard::{Changes, ResponseFields};
+use rudy_pipeline::Step;
+use rudy_pipeline::field_changes::{FieldChange, FieldChanges};
+use rudy_pipeline::media_types::FileTypes;
 
 pub(crate) use self::admission::AdmissionTable;
-pub(crate) use self::kinds::{EffectiveSettings, Planned, StepKind, planned};
-
-/// What surrounds the handlers of all sites, those of a site, or the handler of a route. A route extends the settings of its site, and a
-/// site those for all sites.
-#[derive(Debug, Clone, Table)]
-#[setting(default)]
-pub struct StepsTable {
-    /// Changes to the header fields of every response, errors and redirects too: a value sets a field, `false` removes it,
-    /// `{ add = "..." }` adds a line, `{ default = "..." }` sets a field that the response lacks, and
-    /// `{ replace = "...", with = "..." }` replaces a text in the field. Values can contain `{path}`, `{query}`, `{host}`,
-    /// `{method}`, `{scheme}`, `{client}` (its address), `{unix_time}`, `{header.NAME}`, `{cookie.NAME}`, `{query.NAME}` (of the request) and `{map.NAME}`. The changes of a route come
-    /// after those of its site, and replace them for the same field. A value of `Cache-Control` or `Expires` that lets caches store a response
-    /// is for successful ones (2xx and 304) only, except with `{ set = "...", always = true }`.
-    #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]
-    pub response_headers: FieldChanges,
-    /// How long caches may keep successful responses (2xx and 304), whatever the handler is: a value of `Cache-Control`, or a list of
-    /// values by path, of which the first that matches counts. It replaces `Cache-Control` and `Expires`, unless the response has `private`,
-    /// `no-store` or `no-cache`. That of a route replaces that of its site, and `false` switches it off.
-    #[setting(example = "max-age=600", example = [{ pattern = "*.css", value = "max-age=31536000, immutable" }])]
-    pub cache_control: Option<OrOff<OneOrMany<CacheControlTable>>>,
-    /// Changes to the header fields of requests, before the handler, in the form of `response_headers`. A field that is set
-    /// or removed is removed in every spelling that is the same variable for an app.
-    #[setting(example = { "X-Frame-Options" = "DENY", Server = false, "Set-Cookie" = { add = "seen=1" } })]
-    pub request_headers: FieldChanges,
-    /// Sets header fields that protect against common attacks, where a response lacks them: `X-Content-Type-Options:
-    /// nosniff`, `X-Frame-Options: SAMEORIGIN`, `Referrer-Policy: strict-origin-when-cross-origin` and
-    /// `Permissions-Policy: browsing-topics=()`.
-    #[setting(example = true)]
-    pub security_headers: Option<bool>,
-    /// Pages for errors of the server, and with `intercept_errors` those of apps: a folder with `404.html`, `5xx.html` or
-    /// `error.html`, or a table by status. `404 = "/not-found"` is a path of the site, `404 = { file = "404.html" }` a file, and
-    /// `folder = "errors"` a folder for the other statuses. The response keeps its status. Names ending in `.html.j2` are
-    /// templates with `{{ status }}`, `{{ reason }}`, `{{ explanation }}`, `{{ host }}` and `{{ path }}`. Clients that accept
-    /// only JSON get `application/problem+json` instead of a file. The pages of a route come before those of its site.
-    #[setting(example = "errors", example = { 404 = "/not-found", 5xx = { file = "down.html" } })]
-    pub error_pages: Option<ErrorPagesTable>,
-    /// Replaces errors (4xx and 5xx) of apps and upstreams by the error pages. The default is `false`: apps have their own.
-    #[setting(example = true)]
-    pub intercept_errors: Option<bool>,
-    /// Who may send requests.
-    #[setting(part)]
-    pub admission: AdmissionTable,
-    /// Limits for requests per time, by the address of the client or another part of the request. A request over a limit gets 429 with
-    /// `Retry-After`. Those of a route replace those of its site, which count the requests of all other routes together. On a route,
-    /// `false` switches off those of the site.
-    #[setting(example = "10/s")]
-    pub rate_limit: Option<OrOff<OneOrMany<RateLimitTable>>>,
-    /// Limits for requests in progress at the same time, by the address of the client or another part of the request. A
-    /// request over a limit gets 429. Those of a route replace those of its site, and `false` switches them off.
-    #[setting(example = 20)]
-    pub concurrent_requests: Option<OrOff<OneOrMany<ConcurrencyTable>>>,
-    /// Bytes per second of each response, the same for a slow and a fast client. On a route, `false` switches off the setting of the site.
-    #[setting(example = { rate = "500k", after = "10M" })]
-    pub bandwidth: Option<OrOff<BandwidthTable>>,
-    /// Maximum size of a request body, instead of `body_bytes` in `limits`. A larger one gets 413.
-    #[setting(example = "100M")]
-    pub body_bytes: Option<Size>,
-    /// Maximum time from the head of a request to the head of its response. Then the request is cancelled, and its client gets
-    /// 504. The default is no limit; apps have timeouts of their own.
-    #[setting(example = "30s")]
-    pub request_timeout: Option<Timeout>,
-    /// Compresses responses while they are sent: `true`, or a table. The default is to compress files only. `false` does not
-    /// compress files either. Do not compress pages that contain a secret and text of the request (the attack BREACH).
-    #[setting(example = true)]
-    pub compression: Option<CompressionSetting>,
-    /// Media types of files by extension, besides the usual ones; `"*"` is for files of unknown types. Those of a route come before those
-    /// of its site.
-    #[setting(example = { md = "text/markdown", "*" = "text/plain" })]
-    pub media_types: Option<MediaTypeTable>,
-    /// Charset of text files, for which `media_types` has none. The default is `utf-8`, and `false` is for none. XML declares its own.
-    #[setting(example = "iso-8859-1")]
-    pub charset: Option<OrOff<Charset>>,
-}
+pub(crate) use self::steps::{StepKind, StepsTable};
 
 /// The cache of a site or a route. It is no setting for all sites: at the top, `[cache]` is the store of all caches.
 #[derive(Debug, Clone, Table)]
@@ -109,38 +33,83 @@ impl CacheSetting {
     }
 }
 
-impl StepsTable {
-    /// Whether responses of the server itself depend on these settings.
-    pub(crate) fn changes_errors(&self) -> bool {
-        self.error_pages.is_some()
-            || self.security_headers == Some(true)
-            || !self.response_headers.is_empty()
-            || self.admission.changes_errors()
+/// The fields of `security_headers`, and their values.
+const SECURITY_HEADERS: [(&str, &str); 4] = [
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "SAMEORIGIN"),
+    ("Referrer-Policy", "strict-origin-when-cross-origin"),
+    ("Permissions-Policy", "browsing-topics=()"),
+];
+
+/// The settings that apply to a site or a route.
+#[derive(Debug, Clone)]
+pub(crate) struct EffectiveSettings<'c> {
+    /// Those for all sites, those of the site, and those of the route.
+    pub(crate) tables: Vec<&'c StepsTable>,
+    /// The maximum size of a request body where no other is set.
+    pub(crate) body_bytes: u64,
+    /// The largest of these sizes in the configuration, which connections check.
+    pub(crate) body_bytes_max: u64,
+}
+
+impl<'c> EffectiveSettings<'c> {
+    /// Returns the settings of a route of the site that has these.
+    pub(crate) fn of_route(&self, route: &'c StepsTable) -> Self {
+        let mut settings = self.clone();
+        settings.tables.push(route);
+        settings
     }
 
-    /// The files and folders that the steps read.
-    pub(crate) fn paths_read(&self) -> Vec<PathBuf> {
-        let pages = self.error_pages.iter().flat_map(ErrorPagesTable::paths_read);
-        pages.map(|path| path.0.clone()).chain(self.admission.paths_read()).collect()
+    /// Returns the setting of the innermost table that has it.
+    pub(crate) fn innermost<T>(&self, setting: impl Fn(&'c StepsTable) -> Option<T>) -> Option<T> {
+        self.tables.iter().rev().find_map(|steps| setting(steps))
     }
 
-    /// Reports invalid settings of a site or a route.
-    pub(crate) fn check(&self, scope: Scope<'_>, location: &Location, problems: &mut Vec<Problem>) {
-        let tables =
-            [("response_headers", &self.response_headers), ("request_headers", &self.request_headers)];
-        for (key, changes) in tables {
-            problems.extend(changes.problems(scope, &location.key(key), key == "request_headers"));
+    /// Returns the changes of all tables.
+    fn changes(&self, changes: impl Fn(&StepsTable) -> &FieldChanges) -> FieldChanges {
+        let tables = self.tables.iter();
+        tables.fold(FieldChanges::default(), |outer, steps| changes(steps).after(&outer))
+    }
+
+    /// Returns how to find the media types of files.
+    pub(crate) fn file_types(&self) -> FileTypes {
+        self.tables.iter().fold(FileTypes::default(), |types, steps| {
+            FileTypes::after(types, steps.media_types.as_ref(), steps.charset.as_ref())
+        })
+    }
+
+    /// Returns the steps that depend only on settings.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Planned> {
+        StepKind::MADE_OF_SETTINGS.iter().filter_map(|(kind, make)| Some((*kind, make(self)?)))
+    }
+
+    /// Returns the step that changes the fields of responses. `hsts` is the value of `Strict-Transport-Security`.
+    pub(crate) fn response_fields(&self, hsts: Option<&HeaderValue>) -> Option<ResponseFields> {
+        let preset = SECURITY_HEADERS.map(|(name, value)| FieldChange::default(name, value));
+        let has_preset = self.innermost(|steps| steps.security_headers) == Some(true);
+        let preset = preset.into_iter().filter(|_| has_preset);
+        let plain: Vec<_> = preset.chain(self.changes(|steps| &steps.response_headers).0).collect();
+        let hsts = hsts.map(|value| {
+            FieldChange::set(&header::STRICT_TRANSPORT_SECURITY, value.to_str().unwrap_or_default())
+        });
+        if plain.is_empty() && hsts.is_none() {
+            return None;
         }
+        let changes = Arc::new(Changes::new(&plain));
+        let https =
+            hsts.map_or_else(|| changes.clone(), |hsts| Arc::new(Changes::new(plain.iter().chain([&hsts]))));
+        Some(ResponseFields { changes, https })
     }
+}
 
-    /// Reads the error pages, which come before those of the site. Returns those of the site without a setting.
-    pub(crate) fn pages(
-        &self,
-        of_site: Option<&Arc<Pages>>,
-        location: &Location,
-        problems: &mut Vec<Problem>,
-    ) -> Option<Arc<Pages>> {
-        let Some(table) = &self.error_pages else { return of_site.cloned() };
-        Some(Arc::new(table.read(of_site.cloned(), &location.key("error_pages"), problems)))
-    }
+/// A step and its kind.
+pub(crate) type Planned = (StepKind, Arc<dyn Step>);
+
+/// Returns a step with its kind.
+pub(crate) fn planned(kind: StepKind, step: impl Step + 'static) -> Planned {
+    (kind, Arc::new(step))
+}
+
+fn step(step: impl Step + 'static) -> Arc<dyn Step> {
+    Arc::new(step)
 }
