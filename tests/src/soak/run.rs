@@ -84,22 +84,22 @@ pub fn run(options: Options, print: impl FnMut(&str)) -> Result<(), String> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
-/// Returns the plain address of the server, and the one with TLS.
-fn addresses(server: &Server, certificates: &Certificates) -> Result<[Address; 2], String> {
+/// Returns the plain address of the server, the one with TLS, and one whose connections it passes to itself.
+fn addresses(server: &Server, certificates: &Certificates) -> Result<[Address; 3], String> {
     let address = |number: usize, tls| -> Result<Address, String> {
         let url = server.addresses().get(number).ok_or("the server listens on too few addresses")?;
-        let socket = url.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/');
+        let socket = url.split_once("://").map_or(&**url, |(_, socket)| socket).trim_end_matches('/');
         Ok(Address { socket: socket.parse().map_err(|error| format!("{url}: {error}"))?, tls })
     };
     let tls = TlsClient::new(certificates, None, false).remembering().config();
-    Ok([address(0, None)?, address(1, Some(tls))?])
+    Ok([address(0, None)?, address(1, Some(tls))?, address(3, None)?])
 }
 
 /// The load: clients and faults.
 struct Load<'a> {
     options: Options,
     /// Clients use them in turn.
-    addresses: [Address; 2],
+    addresses: [Address; 3],
     rudy: &'a Serving,
     fpm: u32,
 }

@@ -54,12 +54,13 @@ impl Settings {
         // The queues are those of the applications: a response 503 shows that one of them was full.
         let through = "connections = 1024\nidle_timeout = \"2s\"\nresponse_timeout = \"20s\"";
         format!(
-            "listen = [\"127.0.0.1:0,h2c\", \"127.0.0.1:0,tls\", \"unix:{folder}/rudy.sock\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
+            "listen = [\"127.0.0.1:0,h2c\", \"127.0.0.1:0,tls\", \"unix:{folder}/rudy.sock,h2c\"]\nbuffer_dir = \"{folder}/buffers\"\nbuffer_memory = \"{buffer_memory}\"\n\
              buffer_total = \"{buffer_total}\"\n\n\
              [cache]\npath = \"{folder}/cache\"\nsize = \"{CACHE_MIB}MiB\"\nmemory = \"1MiB\"\n\n\
              [limits]\nbody_bytes = \"64MiB\"\nhead_timeout = \"3s\"\nrate_grace = \"3s\"\n\
              first_request_timeout = \"5s\"\nidle_timeout = \"5s\"\n\
              send_stall_timeout = \"4s\"\nhalf_close_timeout = \"12s\"\nlinger_timeout = \"2s\"\n\n\
+             [[tcp]]\nlisten = \"127.0.0.1:0\"\nupstreams = \"unix:{folder}/rudy.sock\"\nidle_timeout = \"25s\"\n\n\
              [[site]]\nhosts = [\"{HOST}\"]\n\
              tls = {{ certificate = \"{folder}/soak.pem\", key = \"{folder}/soak.key\" }}\n\n\
              [[site.route]]\npath = \"/php/*\"\n[site.route.php]\nroot = \"{folder}/php\"\n\
