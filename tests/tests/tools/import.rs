@@ -83,7 +83,7 @@ fn a_caddyfile_is_imported_with_the_users_of_its_logins() {
     let check = Rudy::command(["check", "rudy.toml", "--explain", "http://localhost/staff/a"])
         .folder(&folder)
         .output();
-    assert_contains!(check.stdout, "basic authentication");
+    assert_contains!(check.stdout, "htpasswd-1");
     let other = Rudy::command(["check", "rudy.toml", "--explain", "http://localhost/Staff/a"])
         .folder(&folder)
         .output();
