@@ -161,16 +161,21 @@ fn prune(routes: Vec<Table>) -> Vec<Table> {
         }
         _ => Vec::new(),
     };
-    let mut taken: Vec<String> = Vec::new();
+    // The patterns of earlier routes, with their conditions.
+    let mut taken: Vec<(String, Option<Value>)> = Vec::new();
     let mut kept = Vec::new();
     for mut route in routes {
         let mut left = patterns(&route);
-        left.retain(|path| !taken.iter().any(|all| covers(all, path)));
+        let when = route.get("when").cloned();
+        let is_taken = |path: &String| {
+            taken.iter().any(|(all, other)| (other.is_none() || *other == when) && covers(all, path))
+        };
+        left.retain(|path| !is_taken(path));
         if left.is_empty() {
             continue;
         }
-        if route.get("when").is_none() && !passes_on(&route) {
-            taken.extend(left.iter().cloned());
+        if !passes_on(&route) {
+            taken.extend(left.iter().map(|path| (path.clone(), when.clone())));
         }
         let at_path = Value::texts(left);
         route.set("path", at_path);

@@ -57,7 +57,13 @@ impl Source {
         if has_tag || begins(&["RewriteEngine", "DocumentRoot", "RewriteRule", "Require", "DirectoryIndex"]) {
             return Some(Self::Apache);
         }
-        if lines().any(|line| line.ends_with(';')) || text.starts_with("# configuration file ") {
+        let blocks = ["server {", "http {", "location ", "upstream ", "server{", "events {"];
+        let is_nginx = |line: &str| {
+            line.ends_with(';')
+                || line.contains(';') && line.contains('{')
+                || blocks.iter().any(|start| line.starts_with(start))
+        };
+        if text.starts_with("# configuration file ") || lines().any(is_nginx) {
             return Some(Self::Nginx);
         }
         begins(&[
@@ -87,6 +93,8 @@ mod tests {
             ("/etc/nginx/nginx.conf", "", Some(Source::Nginx)),
             ("a.conf", "server {\n  listen 80;\n}", Some(Source::Nginx)),
             ("standard input", "# configuration file /etc/nginx/nginx.conf:\n", Some(Source::Nginx)),
+            ("a.conf", "server { listen 80; root www; }", Some(Source::Nginx)),
+            ("a.conf", "server {\n  listen 80\n}", Some(Source::Nginx)),
             ("site.conf", "<VirtualHost *:80>\n</VirtualHost>", Some(Source::Apache)),
             ("a.cfg", "frontend web\n  bind :80\n", Some(Source::Haproxy)),
             ("site", "example.org {\n  reverse_proxy :3000\n}", Some(Source::Caddy)),

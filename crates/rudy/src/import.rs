@@ -22,6 +22,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Reads the main file with all that it includes, a part of it such as a file with sites, a Caddyfile, a .htaccess, a folder with such
 /// files, or the output of `nginx -T`. Prints what is translated, what is different by design, and what is not translated. What closes
 /// a path stays closed.
+#[expect(clippy::doc_markdown, reason = "the help shows the text as it is")]
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,

@@ -67,3 +67,45 @@ fn the_exit_code_says_whether_a_protection_is_missing() {
     assert_contains!(broken.stderr, "error: broken.conf:3: unexpected `}`: expected `;` after `listen`");
     assert_eq!(import(&folder, &["none.conf"]).code, Some(1));
 }
+
+#[test]
+fn a_caddyfile_is_imported_with_the_users_of_its_logins() {
+    let hash = "$2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG";
+    let site = format!(
+        ":8080 {{\n  root * www\n  basic_auth /staff/* {{\n    ann {hash}\n  }}\n  file_server\n}}\n"
+    );
+    let folder = Folder::with(&[("Caddyfile", site.as_str()), ("www/index.html", "home")]);
+    let output = import(&folder, &["Caddyfile", "-o", "rudy.toml"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(!output.stderr.contains(hash), "a hash is in the report: {}", output.stderr);
+    let users = fs::read_to_string(folder.join("htpasswd-1")).expect("it is written");
+    assert_eq!(users, format!("ann:{hash}\n"));
+    let check = Rudy::command(["check", "rudy.toml", "--explain", "http://localhost/staff/a"])
+        .folder(&folder)
+        .output();
+    assert_contains!(check.stdout, "htpasswd-1");
+    let other = Rudy::command(["check", "rudy.toml", "--explain", "http://localhost/Staff/a"])
+        .folder(&folder)
+        .output();
+    assert_contains!(other.stdout, "403");
+}
+
+#[test]
+fn a_folder_of_virtual_hosts_is_imported() {
+    let host = "<VirtualHost *:8080>\nDocumentRoot www\n<FilesMatch \\.sql$>\nRequire all denied\n</FilesMatch>\n</VirtualHost>\n";
+    let folder = Folder::with(&[("sites/a.conf", host), ("www/index.html", "home")]);
+    let output = import(&folder, &["sites"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert_contains!(output.stdout, "deny = \"anyone\"");
+}
+
+#[test]
+fn a_file_of_an_unknown_server_needs_its_name() {
+    let folder = Folder::with(&[("site", "hello\n")]);
+    let output = import(&folder, &["site"]);
+    assert_eq!(output.code, Some(2));
+    assert_contains!(
+        output.stderr,
+        "it is not clear which server it is for: write --from nginx, caddy, apache or haproxy"
+    );
+}

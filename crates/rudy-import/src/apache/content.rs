@@ -47,7 +47,8 @@ impl Content {
         let address = self.php.clone().unwrap_or_else(|| "unix:/run/php/php-fpm.sock".to_owned());
         let comment =
             (self.php.is_none()).then_some("Apache runs PHP itself; Rudy needs php-fpm: write its address.");
-        if front.is_none_or(|front| front == "index.php") && self.front.is_some() {
+        let is_php_first = self.index.first().is_none_or(|index| index == "index.php");
+        if front == Some("index.php") && is_php_first {
             let mut table = Table::default();
             if let Some(comment) = comment {
                 table.comment(comment);

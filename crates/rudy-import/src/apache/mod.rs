@@ -1,6 +1,7 @@
 //! Virtual hosts of Apache, and `.htaccess` files, as sites and routes.
 
 mod access;
+mod conditions;
 mod content;
 mod join;
 mod known;
