@@ -10,7 +10,7 @@ use rudy_http::h2::{ConnectionError, ErrorCode};
 use rudy_message::client::RequestError;
 use rudy_tls::is_untrusted_certificate;
 
-pub(super) use rudy_client::{Attempt, Phase, with_proxy_status};
+pub(super) use rudy_client::{Attempt, Phase};
 
 pub(super) type Cause = rudy_client::Cause<HttpCause>;
 pub(super) type Failure = rudy_client::Failure<HttpCause>;

@@ -15,6 +15,8 @@
 //! 7. A request in early data that the upstream does not serve is sent again after the handshake ([`too_early`]).
 //! 8. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
 //!    while ([`ejection`]). Requests of Rudy itself notice failures, too ([`health`]).
+//!
+//! Connections that do not speak HTTP use the same pools and tunnels ([`tcp`]).
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
@@ -56,7 +58,7 @@ mod via;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header};
+use http::{HeaderValue, Method, StatusCode, Version, header};
 use http_body::Body as _;
 use rudy_client::buffer::Buffers;
 use rudy_client::{
@@ -71,7 +73,7 @@ use rudy_message::{BodyLength, LazyHead};
 use rudy_net::proxy_header::{self, ProxiedClient};
 use rudy_pipeline::methods::{APP_METHODS, method_not_allowed};
 use rudy_pipeline::request_state::HasRequestState;
-use rudy_pipeline::{Call, Handler, Start, pages};
+use rudy_pipeline::{Call, Handler, Start};
 use rudy_service::{Client, Observer, Peer, Reply, Request, RequestBody, Response};
 use rudy_system::watched_files::WatchedFiles;
 use rudy_tls::PendingHandshake;
@@ -158,15 +160,6 @@ impl Shared {
     }
 }
 
-/// Returns the response to a request, with these fields, that leads to this server again and again.
-fn loop_detected(fields: &HeaderMap) -> Response {
-    let explanation = "The request has passed this proxy too often: the proxy leads to itself.";
-    failure::with_proxy_status(
-        pages::error(StatusCode::LOOP_DETECTED, fields, explanation),
-        "proxy_loop_detected",
-    )
-}
-
 /// A request for an upstream.
 struct ProxyRequest {
     shared: Arc<Shared>,
@@ -217,7 +210,7 @@ impl Handler for Proxy {
             return response.into();
         }
         if via::is_loop(&request) {
-            return loop_detected(request.headers()).into();
+            return via::loop_detected(request.headers()).into();
         }
         let request = call.detach(request);
         let origin = (!self.0.replacements.is_empty()).then(|| Box::new(Origin::new(&request, &call)));

@@ -15,7 +15,7 @@ use rudy_service::{Client, RequestBody, Response, without_interim};
 use super::exchange::Exchange;
 use super::failure::{Cause, Failure};
 use super::received::Head;
-use super::{Proxy, fields, forwarded, loop_detected, response, via};
+use super::{Proxy, fields, forwarded, response, via};
 
 /// A request about that of a client.
 pub struct Subrequest {
@@ -80,7 +80,7 @@ impl Proxy {
     pub async fn ask(&self, request: Subrequest, of_client: &LazyHead<'_>) -> Result<Subresponse, Response> {
         let Subrequest { target, head, body: mut upload, info } = request;
         if via::is_loop(of_client) {
-            return Err(loop_detected(of_client.headers()));
+            return Err(via::loop_detected(of_client.headers()));
         }
         let head = RequestHead {
             method: head.method(),

@@ -2,12 +2,15 @@
 
 use std::sync::LazyLock;
 
-use http::Version;
 use http::header::VIA;
+use http::{HeaderMap, StatusCode, Version};
+use rudy_client::with_proxy_status;
 use rudy_message::LazyHead;
 use rudy_message::semantics::field::{FieldLines, KnownField};
 use rudy_message::syntax::members;
+use rudy_pipeline::pages;
 use rudy_runtime::random;
+use rudy_service::Response;
 
 /// How often a request may pass this process. Proxies of several sites on one machine may lead to each other; a loop does not end.
 const PASSES_MAX: usize = 4;
@@ -36,6 +39,12 @@ pub(super) fn add_via(head: &mut LazyHead<'_>) {
         _ => http11,
     };
     head.add_text(&VIA, member.as_bytes());
+}
+
+/// Returns the response to a request, with these fields, that leads to this server again and again.
+pub(super) fn loop_detected(fields: &HeaderMap) -> Response {
+    let explanation = "The request has passed this proxy too often: the proxy leads to itself.";
+    with_proxy_status(pages::error(StatusCode::LOOP_DETECTED, fields, explanation), "proxy_loop_detected")
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ error: unknown key `colour`
 2 | colour = "red"
   | ^^^^^^ not allowed here
   |
-  = help: the keys of this table are `listen`, `engine`, `cores`, `threads`, `keep_alive`, `http2`, `http3`, `http3_congestion`, `buffer_memory`, `buffer_total`, `buffer_dir`, `password_threads`, `trusted_proxies`, `client_address`, `trust_forwarded_host`, `include`, `limits`, `access_log`, `error_log`, `metrics`, `request_id`, `shutdown_timeout`, `upgrade_timeout`, `user`, `sandbox`, `admin_socket`, `ticket_keys`, `acme`, `cache`, `maps`, `tls`, `redirect_to_https`, `hsts`, `response_headers`, `cache_control`, `request_headers`, `security_headers`, `error_pages`, `intercept_errors`, `maintenance`, `allow`, `deny`, `access`, `cors`, `basic_auth`, `forward_auth`, `authorize`, `rate_limit`, `concurrent_requests`, `bandwidth`, `body_bytes`, `request_timeout`, `compression`, `media_types`, `charset`, `site`
+  = help: the keys of this table are `listen`, `engine`, `cores`, `threads`, `keep_alive`, `http2`, `http3`, `http3_congestion`, `buffer_memory`, `buffer_total`, `buffer_dir`, `password_threads`, `trusted_proxies`, `client_address`, `trust_forwarded_host`, `include`, `limits`, `access_log`, `error_log`, `metrics`, `request_id`, `shutdown_timeout`, `upgrade_timeout`, `user`, `sandbox`, `admin_socket`, `ticket_keys`, `acme`, `cache`, `maps`, `tls`, `redirect_to_https`, `hsts`, `response_headers`, `cache_control`, `request_headers`, `security_headers`, `error_pages`, `intercept_errors`, `maintenance`, `allow`, `deny`, `access`, `cors`, `basic_auth`, `forward_auth`, `authorize`, `rate_limit`, `concurrent_requests`, `bandwidth`, `body_bytes`, `request_timeout`, `compression`, `media_types`, `charset`, `site`, `tcp`
 
 error: unknown key `hed_timeout`
  --> rudy.toml:5:1
