@@ -56,6 +56,7 @@ pub trait Transport: Wire {
     }
 
     /// Returns the connection of a [passed handshake](Self::passed), and what was received on it. `None` without one.
+    #[must_use]
     fn into_passed(self: Box<Self>) -> Option<(Stream, Bytes)> {
         None
     }

@@ -15,6 +15,8 @@
 //! 7. A request in early data that the upstream does not serve is sent again after the handshake ([`too_early`]).
 //! 8. If there is no response, [`failure`] determines the status and the log line. An upstream that fails gets no requests for a
 //!    while ([`ejection`]). Requests of Rudy itself notice failures, too ([`health`]).
+//!
+//! Connections that do not speak HTTP use the same pools and tunnels ([`tcp`]).
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

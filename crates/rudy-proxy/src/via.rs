@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use http::header::{HeaderMap, VIA};
-use http::{StatusCode, Version};
+use http::header::VIA;
+use http::{HeaderMap, StatusCode, Version};
 use rudy_client::with_proxy_status;
 use rudy_message::LazyHead;
 use rudy_message::semantics::field::{FieldLines, KnownField};
@@ -46,6 +46,12 @@ pub(super) fn add_via(head: &mut LazyHead<'_>) {
         _ => http11,
     };
     head.add_text(&VIA, member.as_bytes());
+}
+
+/// Returns the response to a request, with these fields, that leads to this server again and again.
+pub(super) fn loop_detected(fields: &HeaderMap) -> Response {
+    let explanation = "The request has passed this proxy too often: the proxy leads to itself.";
+    with_proxy_status(pages::error(StatusCode::LOOP_DETECTED, fields, explanation), "proxy_loop_detected")
 }
 
 #[cfg(test)]

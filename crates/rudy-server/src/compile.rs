@@ -38,20 +38,7 @@ pub(crate) struct Compiled {
 
 /// Builds the routes of a configuration, or returns all problems. Open folders and their caches are shared through `resources`.
 pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled, Vec<Problem>> {
-    let mut problems = config.engine.problems(&Location::file(0));
-    problems.extend(config::limits::problem(&config.limits));
-    problems.extend(config.unusable_buffer_dir());
-    problems.extend(config::client_address::problems(config));
-    problems.extend(config::conflicting_addresses(config));
-    problems.extend(config.conflicting_access_logs());
-    problems.extend(config::tls::listeners(config));
-    problems.extend(config::tcp::problems(config));
-    problems.extend(config::tls::h2c(config));
-    problems.extend(config::acme::problems(config));
-    problems.extend(plan::limit_problems(config));
-    problems.extend(config.unusable_ticket_keys());
-    problems.extend(config.tracing_problems());
-    problems.extend(cache_problem(config));
+    let mut problems = problems_of_all(config);
     let listeners = listeners(config, &mut problems);
     // Once, because it looks at all sites.
     let body_bytes_max = config.body_bytes_max();
@@ -110,15 +97,7 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
                 Err(more) => problems.extend(more),
             }
         }
-        if let Some(connections) = &site.connections {
-            match TcpProxy::new(&connections.proxy, &site.location, site_name.clone()) {
-                Ok(proxy) => {
-                    let target = Target::new(Vec::new(), false, Box::new(proxy)).named(route_name(None));
-                    routes.push(Route::everything(target));
-                }
-                Err(more) => problems.extend(more),
-            }
-        }
+        routes.extend(connections(site, || route_name(None), &mut problems));
         let https_port = config::tls::https_port(config, site, &mut problems);
         let outer = Target::new(steps.outer(), false, Box::new(NoHandler)).named(route_name(None));
         let outer = Route::everything(outer);
@@ -154,6 +133,37 @@ pub(crate) fn compile(config: &Config, resources: &Resources) -> Result<Compiled
 /// Returns the name of a route with what logs and traces leave out.
 fn named(route: &config::Route, name: RouteName) -> RouteName {
     RouteName { is_unlogged: !route.access_log, is_untraced: !route.tracing, ..name }
+}
+
+/// Reports what is wrong with the settings beside the routes, and what parts of the configuration conflict.
+fn problems_of_all(config: &Config) -> Vec<Problem> {
+    let mut problems = config.engine.problems(&Location::file(0));
+    problems.extend(config::limits::problem(&config.limits));
+    problems.extend(config.unusable_buffer_dir());
+    problems.extend(config::client_address::problems(config));
+    problems.extend(config::conflicting_addresses(config));
+    problems.extend(config.conflicting_access_logs());
+    problems.extend(config::tls::listeners(config));
+    problems.extend(config::tcp::problems(config));
+    problems.extend(config::tls::h2c(config));
+    problems.extend(config::acme::problems(config));
+    problems.extend(plan::limit_problems(config));
+    problems.extend(config.unusable_ticket_keys());
+    problems.extend(config.tracing_problems());
+    problems.extend(cache_problem(config));
+    problems
+}
+
+/// Returns the only route of a table for connections: it passes them to its upstreams.
+fn connections(
+    site: &config::Site,
+    name: impl Fn() -> RouteName,
+    problems: &mut Vec<Problem>,
+) -> Option<Route<Target>> {
+    let table = &site.connections.as_ref()?.proxy;
+    let proxy =
+        TcpProxy::new(table, &site.location, name().site).map_err(|more| problems.extend(more)).ok()?;
+    Some(Route::everything(Target::new(Vec::new(), false, Box::new(proxy)).named(name())))
 }
 
 /// Reports a wrong value in `[cache]`.

@@ -204,7 +204,7 @@ impl<S: ServiceSource> Connection<S> {
         };
         match handshakes.poll_step(unfinished, cx, |cx| self.io.poll_handshake(cx, &mut choose)) {
             Poll::Ready(Ok(())) if self.io.passed().is_some() => {
-                // After a reload in between, there may be nobody to pass it to.
+                // After a reload in between, there may be no upstream to pass it to.
                 return Poll::Ready(self.take_over().unwrap_or(State::Close(CloseMode::NoLinger)));
             }
             Poll::Ready(Ok(())) => {

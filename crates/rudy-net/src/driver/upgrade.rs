@@ -61,7 +61,9 @@ impl UpgradedConnection for BorrowedConnection {
 
     fn take_piped(&mut self, max: u64) -> io::Result<Option<Piped>> {
         let piped = self.io()?.take_piped(max)?;
-        piped.iter().for_each(|piped| self.count_received(piped.length()));
+        if let Some(piped) = &piped {
+            self.count_received(piped.length());
+        }
         Ok(piped)
     }
 

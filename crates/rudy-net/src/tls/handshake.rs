@@ -72,10 +72,8 @@ impl TlsStream {
         let State::Handshake(handshake) = &mut self.state else { return Ok(()) };
         if handshake.session.is_none() {
             let choose = |hello: &ClientHello| choose(hello, &self.io);
-            match handshake.start(input, &mut self.unsent, choose)? {
-                Started::Session(session) => handshake.session = Some(session),
-                Started::Incomplete => {}
-                Started::Passed(passed) => self.state = State::Passed(passed),
+            if let Some(passed) = handshake.start(input, &mut self.unsent, choose)? {
+                self.state = State::Passed(passed);
             }
         }
         let State::Handshake(Handshake { session: Some((session, _)), .. }) = &mut self.state else {
@@ -101,13 +99,14 @@ impl TlsStream {
 }
 
 impl Handshake {
-    /// Chooses the site by the client's first message.
+    /// Begins the session of the site that the client's first message chooses, if it is complete. Returns the handshake if it is that of
+    /// another server.
     fn start(
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
         choose: impl FnOnce(&ClientHello) -> Option<TlsChoice>,
-    ) -> io::Result<Started> {
+    ) -> io::Result<Option<PassedHandshake>> {
         match input.first() {
             Some(&HANDSHAKE_RECORD) => {}
             Some(b'A'..=b'Z') => {
@@ -118,7 +117,7 @@ impl Handshake {
         }
         let hello = match ClientHello::read(input) {
             Ok(Some(hello)) => hello,
-            Ok(None) if input.len() < CLIENT_HELLO_BYTES_MAX => return Ok(Started::Incomplete),
+            Ok(None) if input.len() < CLIENT_HELLO_BYTES_MAX => return Ok(None),
             Ok(None) => return Err(invalid("the ClientHello is too long")),
             Err(rejected) => {
                 output.extend_from_slice(&rejected.alert);
@@ -128,7 +127,7 @@ impl Handshake {
         let site = match choose(&hello) {
             Some(TlsChoice::Site(site)) => site,
             Some(TlsChoice::Pass) => {
-                return Ok(Started::Passed(PassedHandshake { server_name: hello.server_name }));
+                return Ok(Some(PassedHandshake { server_name: hello.server_name }));
             }
             None => {
                 output.extend_from_slice(&UNRECOGNIZED_NAME);
@@ -137,16 +136,9 @@ impl Handshake {
         };
         let session = Session::new(&site, &hello).map_err(|error| invalid(error.to_string()))?;
         self.server_name = hello.server_name;
-        Ok(Started::Session((session, site)))
+        self.session = Some((session, site));
+        Ok(None)
     }
-}
-
-/// What the client's first message leads to.
-enum Started {
-    /// The message is incomplete.
-    Incomplete,
-    Session((Session, Arc<TlsSite>)),
-    Passed(PassedHandshake),
 }
 
 fn invalid(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {

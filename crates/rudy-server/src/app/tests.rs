@@ -408,6 +408,7 @@ fn a_connection_does_not_ask_each_handler_whether_it_accepts_tunnels() {
         conditions: SiteConditions::default(),
         tls: None,
         is_auto: false,
+        takes_connections: false,
         https_port: None,
     };
     let router = Router::new(Listeners::Alike(Hosts::default()), (0..SITES).map(|_| site()).collect());

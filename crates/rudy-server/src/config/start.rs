@@ -138,7 +138,7 @@ impl Config {
         let of_connections =
             self.sites.iter().filter_map(|site| Some(site.connections.as_ref()?.proxy.proxy()));
         let tables: Vec<_> = proxies.chain(of_connections).collect();
-        let (urls, lookups): (Vec<_>, Vec<_>) = tables.iter().flat_map(|table| table.lookups()).unzip();
+        let (urls, lookups): (Vec<_>, Vec<_>) = tables.iter().flat_map(ProxyTable::lookups).unzip();
         let rows = urls.into_iter().zip(look_up_all(lookups)).flat_map(|(url, result)| {
             let lines = result.unwrap_or_else(|why| vec![format!("does not resolve: {why}")]);
             let first = std::iter::once(url).chain(std::iter::repeat(String::new()));

@@ -10,13 +10,17 @@ fn a_reload_leaves_connections_alone_and_changes_where_new_ones_go() {
     let [old, new] = [echo("old"), echo("new")];
     let mut server = Server::config(&table(&[old.address()], ""));
     let mut connections: Vec<_> = (0..2).map(|_| server.connect()).collect();
-    connections.iter_mut().for_each(|connection| assert_echoes(connection, "before"));
+    for connection in &mut connections {
+        assert_echoes(connection, "before");
+    }
     let (from, to) = (old.address().to_string(), new.address().to_string());
     for change in ["idle_timeout = '2h'", ""] {
         let replaced =
             |text: String| if change.is_empty() { text.replace(&from, &to) } else { text + change };
         server.reload_changed(replaced, "the configuration was reloaded");
-        connections.iter_mut().for_each(|connection| assert_echoes(connection, "after"));
+        for connection in &mut connections {
+            assert_echoes(connection, "after");
+        }
     }
     let mut fresh = server.connect();
     fresh.finish();

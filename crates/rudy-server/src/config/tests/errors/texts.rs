@@ -46,7 +46,7 @@ error: the configuration has no site
  --> rudy.toml:1:1
   |
 1 |
-  | ^ expected a [[site]] here or in an included file
+  | ^ expected a [[site]] or [[tcp]] here or in an included file
   |
   = help: a minimal site has two lines: [[site]] and root = "public"
 
