@@ -114,6 +114,9 @@ const LONG_GO_PROGRAMS: [(&str, &str); 3] = [
     ("helm", "helm.sh/helm/v4/cmd/helm@v4.3.1"),
 ];
 
+/// A collector of traces, with the receiver of the OpenTelemetry Collector. `go install` refuses modules that replace others.
+const JAEGER: (&str, &str, &str) = ("jaeger", "github.com/jaegertracing/jaeger/cmd/all-in-one", "v1.62.0");
+
 /// A PHP application and its libraries. They are unpacked instead of installed, because the installation asks questions and
 /// configures web servers.
 const DOKUWIKI: &[&str] =
@@ -143,6 +146,7 @@ pub(crate) fn run(is_nightly: bool) -> Outcome {
         unpack(DOKUWIKI, &workspace::dokuwiki(), "usr/share/dokuwiki/doku.php")?;
         go_programs(&LONG_GO_PROGRAMS)?;
         own_go_program(QUIC_GO)?;
+        built_go_program(JAEGER)?;
         unpack(MEDIAWIKI, &workspace::mediawiki(), "usr/share/mediawiki/index.php")?;
         cargo_fuzz()?;
     }
@@ -301,6 +305,25 @@ fn own_go_program((name, source): (&str, &str)) -> Outcome {
     let go = command::find("go").ok_or("Go is not installed: install it from https://go.dev/dl/")?;
     // Fast and silent if it is up to date.
     quietly(Command::new(go).args(["build", "-o"]).arg(path).arg(".").current_dir(source))
+}
+
+/// Builds a Go program in a module that requires its own, unless it exists.
+fn built_go_program((name, package, version): (&str, &str, &str)) -> Outcome {
+    let (path, module) =
+        (workspace::go_programs().join(name), workspace::go_programs().join(format!("{name}-module")));
+    if path.exists() {
+        return Ok(());
+    }
+    let go = command::find("go").ok_or("Go is not installed: install it from https://go.dev/dl/")?;
+    println!("building {package} in {}", module.display());
+    std::fs::create_dir_all(&module)
+        .map_err(|error| format!("cannot create {}: {error}", module.display()))?;
+    let in_module = |arguments: &[&str]| quietly(Command::new(&go).args(arguments).current_dir(&module));
+    if !module.join("go.mod").exists() {
+        in_module(&["mod", "init", name])?;
+    }
+    in_module(&["get", &format!("{package}@{version}")])?;
+    in_module(&["build", "-o", &path.to_string_lossy(), package])
 }
 
 /// Copies the schema of an `HTTPRoute` to `path`, unless it exists.

@@ -337,7 +337,7 @@ impl Proxy {
         forwarded::set_forwarded(&mut head, client, self.0.table.forwarded);
         let stickiness = self.0.sticky.get().map(|sticky| sticky.of(&head, client));
         let handshake = too_early::mark(&mut head, client);
-        trace::pass_on(&mut head, &call.context.routes.observers, client, None);
+        trace::prepare(&mut head, &call.context.routes.observers, client);
         self.set_host(&mut head);
         ProxyRequest {
             shared: self.0.clone(),

@@ -233,7 +233,6 @@ impl Outgoing for Attempts<'_> {
         let fields = of_attempt.and_then(|value| {
             let RequestFields::Head(head) = head.fields else { return None };
             let mut head = head.clone();
-            head.remove(&TRACEPARENT);
             head.add_text(&TRACEPARENT, &value);
             Some(head)
         });

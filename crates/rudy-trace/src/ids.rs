@@ -56,12 +56,21 @@ impl fmt::Display for SpanId {
     }
 }
 
+/// The two digits of each byte: a request that is passed on has 25 of them.
+static PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let (mut pairs, mut byte) = ([[0; 2]; 256], 0);
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
 /// Writes two digits for each byte.
 pub(crate) fn write_digits(bytes: &[u8], digits: &mut [u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (byte, pair) in bytes.iter().zip(digits.chunks_exact_mut(2)) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
+    for (byte, pair) in bytes.iter().zip(digits.as_chunks_mut().0) {
+        *pair = PAIRS[usize::from(*byte)];
     }
 }
 

@@ -1,6 +1,8 @@
 //! Spans in the encoding of OTLP, version 1 of `opentelemetry.proto.trace`, and what a collector responds.
 
-use crate::protobuf::{Fields, Message, Value};
+use std::borrow::Cow;
+
+use crate::protobuf::{Fields, Message, Value, varint};
 use crate::{Parent, SpanId};
 
 /// The flags of a span that say whether its parent is in another process (`SpanFlags` of the schema).
@@ -51,20 +53,23 @@ pub struct Attributes<'a, 'm> {
 impl Attributes<'_, '_> {
     /// Appends a text. Invalid UTF-8 is replaced, because collectors reject messages with it.
     pub fn text(&mut self, key: &str, value: &[u8]) {
-        let value = String::from_utf8_lossy(value);
-        self.attribute(key, |any| any.bytes(1, value.as_bytes()));
+        let is_text = value.is_ascii();
+        let text: Cow<'_, [u8]> = if is_text {
+            value.into()
+        } else {
+            String::from_utf8_lossy(value).into_owned().into_bytes().into()
+        };
+        self.pair(key, 1 << 3 | 2, &text, true);
     }
 
     /// Appends a number.
     pub fn number(&mut self, key: &str, value: u64) {
-        self.attribute(key, |any| any.number(3, value));
+        let (bytes, length) = varint(value);
+        self.pair(key, 3 << 3, &bytes[..length], false);
     }
 
-    fn attribute(&mut self, key: &str, write: impl FnOnce(&mut Message<'_>)) {
-        self.message.message(self.field, |pair| {
-            pair.bytes(1, key.as_bytes());
-            pair.message(2, write);
-        });
+    fn pair(&mut self, key: &str, tag: u8, value: &[u8], has_length: bool) {
+        self.message.pair(self.field, key.as_bytes(), tag, value, has_length);
     }
 }
 

@@ -9,16 +9,25 @@ const FIXED32: u64 = 5;
 /// The bytes that are reserved for the length of a message before it is known: enough for 256 MiB.
 const LENGTH_BYTES: usize = 4;
 
+/// Returns the bytes of an integer, and their number: seven bits in each, the lowest first.
+pub(crate) fn varint(mut value: u64) -> ([u8; 10], usize) {
+    let (mut bytes, mut length) = ([0; 10], 0);
+    while value >= 0x80 {
+        bytes[length] = value.to_le_bytes()[0] | 0x80;
+        value >>= 7;
+        length += 1;
+    }
+    bytes[length] = value.to_le_bytes()[0];
+    (bytes, length + 1)
+}
+
 /// Appends the fields of a message.
 pub(crate) struct Message<'a>(pub(crate) &'a mut Vec<u8>);
 
 impl Message<'_> {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value.to_le_bytes()[0] | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value.to_le_bytes()[0]);
+    fn varint(&mut self, value: u64) {
+        let (bytes, length) = varint(value);
+        self.0.extend_from_slice(&bytes[..length]);
     }
 
     /// Appends an integer.
@@ -43,6 +52,33 @@ impl Message<'_> {
     pub(crate) fn bytes(&mut self, field: u64, value: &[u8]) {
         self.varint(field << 3 | BYTES);
         self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+    }
+
+    /// Appends a pair of a key and a value, which has this field in a message of its own (`KeyValue` and `AnyValue` of OTLP). Most pairs are
+    /// short, and there are about twenty in an exchange: their lengths are known, and written at once.
+    pub(crate) fn pair(&mut self, field: u64, key: &[u8], tag: u8, value: &[u8], has_length: bool) {
+        let header = if has_length { 2 } else { 1 };
+        let lengths =
+            [6 + key.len() + value.len() + header - 2, value.len() + header, key.len(), value.len()];
+        let short = lengths.map(|length| u8::try_from(length).ok().filter(|length| *length < 0x80));
+        let [Some(pair), Some(any), Some(key_length), Some(length)] = short else {
+            return self.message(field, |pair| {
+                pair.bytes(1, key);
+                pair.message(2, |any| {
+                    any.0.push(tag);
+                    if has_length {
+                        any.varint(value.len() as u64);
+                    }
+                    any.0.extend_from_slice(value);
+                });
+            });
+        };
+        self.varint(field << 3 | BYTES);
+        self.0.reserve(lengths[0] + 1);
+        self.0.extend_from_slice(&[pair, 0x0a, key_length]);
+        self.0.extend_from_slice(key);
+        self.0.extend_from_slice(&[0x12, any, tag, length][..2 + header]);
         self.0.extend_from_slice(value);
     }
 
@@ -149,6 +185,33 @@ mod tests {
         };
         let expected = [(1, Value::Number(7)), (2, Value::Bytes(b"")), (3, Value::Bytes(&[b'x'; 300]))];
         assert_eq!(Fields(inner).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_pair_is_two_messages() {
+        for length in [0, 1, 100, 127, 128, 1000] {
+            let (value, mut bytes, mut expected) = (vec![b'v'; length], Vec::new(), Vec::new());
+            Message(&mut bytes).pair(9, b"key", 0x0a, &value, true);
+            Message(&mut expected).message(9, |pair| {
+                pair.bytes(1, b"key");
+                pair.message(2, |any| any.bytes(1, &value));
+            });
+            let [pair, same] = [&bytes, &expected].map(|bytes| {
+                let Some((9, Value::Bytes(pair))) = Fields(bytes).next() else { panic!("{bytes:?}") };
+                let [(1, Value::Bytes(key)), (2, Value::Bytes(any))] = Fields(pair).collect::<Vec<_>>()[..]
+                else {
+                    panic!("{pair:?}")
+                };
+                (
+                    key.to_vec(),
+                    Fields(any).map(|(field, value)| format!("{field} {value:?}")).collect::<Vec<_>>(),
+                )
+            });
+            assert_eq!(pair, same, "{length}");
+        }
+        let mut bytes = Vec::new();
+        Message(&mut bytes).pair(1, b"k", 0x18, &[0x96, 0x01], false);
+        assert_eq!(bytes, [0x0a, 8, 0x0a, 1, b'k', 0x12, 3, 0x18, 0x96, 0x01]);
     }
 
     #[test]

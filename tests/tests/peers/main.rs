@@ -41,5 +41,6 @@ mod slow;
 mod slowhttptest;
 mod spellings;
 mod systemd;
+mod traces;
 mod unprivileged;
 mod weblog;

@@ -224,7 +224,7 @@ impl Fastcgi {
     /// Passes a request for a script to the app.
     pub fn run(&self, request: Request<'_>, script: Script, call: &Call<'_>) -> Reply {
         let mut request = call.detach(request);
-        trace::pass_on(&mut request, &call.context.routes.observers, call.context.client, None);
+        trace::prepare(&mut request, &call.context.routes.observers, call.context.client);
         let (client, routes) = (call.context.client.to_owned(), call.context.routes.clone());
         let mut request = AppRequest { shared: self.0.clone(), request, client, script, routes };
         // By reference: the future of a method that takes `self` would store it twice.

@@ -243,7 +243,6 @@ impl Params<'_> {
         let is_replaced = |name: &[u8]| {
             (is_absolute && name.eq_ignore_ascii_case(b"host"))
                 || (is_early && name.eq_ignore_ascii_case(b"early-data"))
-                || (traceparent.is_some() && name.eq_ignore_ascii_case(b"traceparent"))
         };
         let are_plain = self.request.has_plain_names();
         // To find the lines again would cost more than the list.

@@ -22,7 +22,7 @@ pub static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub static TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// What their names begin with.
-const STARTS: NameStarts = NameStarts::of(&["traceparent"]);
+const STARTS: NameStarts = NameStarts::of(&["traceparent", "tracestate"]);
 
 /// Which exchanges are recorded as spans, and what exports them.
 #[derive(Debug, Clone)]
@@ -130,8 +130,23 @@ impl Trace {
     }
 }
 
+/// Sets the fields of a request for an exchange, of which each attempt to send it adds [`value_of_attempt`].
+pub fn prepare(head: &mut LazyHead<'_>, observers: &Observers, client: &Client<'_>) {
+    set(head, observers, client, |trace, is_sampled| (!is_sampled).then_some(trace.own.span));
+}
+
 /// Sets the fields of a request of the server itself for an exchange. It is sent in `span`, or in that of the exchange.
 pub fn pass_on(head: &mut LazyHead<'_>, observers: &Observers, client: &Client<'_>, span: Option<SpanId>) {
+    set(head, observers, client, |trace, _| Some(span.unwrap_or(trace.own.span)));
+}
+
+/// Sets the fields, for a request that is sent in the span that `span_of` returns. Without one, `traceparent` is left out.
+fn set(
+    head: &mut LazyHead<'_>,
+    observers: &Observers,
+    client: &Client<'_>,
+    span_of: impl FnOnce(&Trace, bool) -> Option<SpanId>,
+) {
     let Some(tracing) = &observers.tracing else { return };
     let record = client.observer.get().and_then(of);
     let Some((record, trace)) = record.and_then(|record| Some((record, record.trace.as_ref()?))) else {
@@ -139,16 +154,20 @@ pub fn pass_on(head: &mut LazyHead<'_>, observers: &Observers, client: &Client<'
     };
     // The route may not be recorded.
     let is_sampled = trace.is_sampled() && record.notes().spans.is_some();
-    let own = trace.own.with_sampled(is_sampled);
-    head.remove(&TRACEPARENT);
-    head.add_text(&TRACEPARENT, &own.with_span(span.unwrap_or(own.span)).value());
-    head.remove(&TRACESTATE);
+    // Before fields are added whose names begin as theirs.
+    if head.may_have_any(STARTS) {
+        head.remove(&TRACEPARENT);
+        head.remove(&TRACESTATE);
+    }
+    if let Some(span) = span_of(trace, is_sampled) {
+        head.add_text(&TRACEPARENT, &trace.own.with_sampled(is_sampled).with_span(span).value());
+    }
     if !trace.state.is_empty() {
         head.add_text(&TRACESTATE, trace.state.as_bytes());
     }
 }
 
-/// Returns the value of the field for an attempt to send a request over this protocol, which has a span of its own. `None` if the exchange
+/// Returns the value of `traceparent` for an attempt to send a request over this protocol, which has a span of its own. `None` if the exchange
 /// is not recorded.
 pub fn value_of_attempt(
     observer: Option<&Arc<dyn Observer>>,

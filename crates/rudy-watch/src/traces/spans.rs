@@ -1,11 +1,13 @@
 //! The spans of a finished exchange, with the attributes of the semantic conventions of OpenTelemetry for HTTP (version 1.38).
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::{Method, header};
+use rudy_pipeline::digits::{IP_BYTES_MAX, write_ip};
 use rudy_pipeline::exchange::trace::Trace;
 use rudy_pipeline::exchange::{Finished, RequestInfo, RouteName, Span as Part, UpstreamName, Work};
-use rudy_service::{EndReason, Peer};
+use rudy_service::EndReason;
 use rudy_trace::otlp::{Attributes, Kind, Span, write_span};
 
 use crate::access_log::ended_word;
@@ -105,11 +107,11 @@ fn write_attributes(exchange: &Finished<'_>, status: u16, to: &mut Attributes<'_
             to.text("user_agent.original", agent);
         }
     }
-    if let Some(address) = shown(client.address()) {
-        to.text("client.address", address.as_bytes());
+    if let Some(ip) = client.address().ip() {
+        write_address("client.address", ip, to);
     }
-    if let Some(address) = client.forwarded.as_ref().and_then(|_| shown(client.peer)) {
-        to.text("network.peer.address", address.as_bytes());
+    if let Some(ip) = client.forwarded.as_ref().and_then(|_| client.peer.ip()) {
+        write_address("network.peer.address", ip, to);
     }
     if status > 0 {
         to.number("http.response.status_code", status.into());
@@ -176,7 +178,7 @@ fn write_part(
         }
         match &part.address {
             Some(UpstreamName::Ip(address)) => {
-                to.text("server.address", address.ip().to_string().as_bytes());
+                write_address("server.address", address.ip(), to);
                 to.number("server.port", address.port().into());
             }
             Some(UpstreamName::Other(name)) => to.text("server.address", name.to_string().as_bytes()),
@@ -210,7 +212,7 @@ fn write_method(exchange: &Finished<'_>, to: &mut Attributes<'_, '_>) {
 }
 
 fn name_of((method, _): (&str, &str), route: Option<&str>) -> String {
-    route.map_or_else(|| method.to_owned(), |route| format!("{method} {route}"))
+    route.map_or_else(|| method.to_owned(), |route| [method, " ", route].concat())
 }
 
 fn write_route(route: &RouteName, to: &mut Attributes<'_, '_>) {
@@ -233,8 +235,14 @@ fn write_host(host: &[u8], to: &mut Attributes<'_, '_>) {
     }
 }
 
-fn shown(peer: Peer) -> Option<String> {
-    peer.ip().map(|ip| ip.to_canonical().to_string())
+fn write_address(key: &str, ip: IpAddr, to: &mut Attributes<'_, '_>) {
+    let mut text = [0; IP_BYTES_MAX];
+    let mut rest = &mut text[..];
+    // There is room for every address.
+    if write_ip(ip.to_canonical(), &mut rest).is_ok() {
+        let length = IP_BYTES_MAX - rest.len();
+        to.text(key, &text[..length]);
+    }
 }
 
 /// The version of a protocol as in a request line.
