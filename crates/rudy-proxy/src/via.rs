@@ -48,12 +48,6 @@ pub(super) fn add_via(head: &mut LazyHead<'_>) {
     head.add_text(&VIA, member.as_bytes());
 }
 
-/// Returns the response to a request, with these fields, that leads to this server again and again.
-pub(super) fn loop_detected(fields: &HeaderMap) -> Response {
-    let explanation = "The request has passed this proxy too often: the proxy leads to itself.";
-    with_proxy_status(pages::error(StatusCode::LOOP_DETECTED, fields, explanation), "proxy_loop_detected")
-}
-
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
