@@ -1,4 +1,4 @@
-//! Configurations of Caddy, Apache and HAProxy: any text is translated or rejected, and a protection that is missing is in the list.
+//! Configurations of Caddy, Apache and `HAProxy`: any text is translated or rejected, and a protection that is missing is in the list.
 
 use rudy_import::{File, Source, import};
 
