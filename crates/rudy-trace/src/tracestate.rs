@@ -134,5 +134,7 @@ mod tests {
         assert_eq!(joined(&[&shorts.join(",")]), Some(shorts[..8].join(",")));
         let exact = format!("a={},b={}", "v".repeat(253), "v".repeat(254));
         assert_eq!((exact.len(), joined(&[&exact])), (512, Some(exact.clone())));
+        let longer = exact.clone() + "v";
+        assert_eq!(joined(&[&longer]).as_deref(), exact.split(',').next(), "513 bytes");
     }
 }
