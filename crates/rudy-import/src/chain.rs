@@ -7,8 +7,12 @@ use crate::guard::{Guard, covers};
 use crate::site::extend;
 use crate::toml::{Table, Value};
 
-/// The most conditional settings of a handler: each doubles the routes. What closes comes first.
+/// The most conditional settings of a handler: each doubles the routes. Of further ones, those that close something are for all requests of
+/// the handler, and a comment names the others.
 const CONDITIONS_MAX: usize = 5;
+
+/// Keys that close something, or limit it.
+const CLOSING: [&str; 4] = ["access", "basic_auth", "forward_auth", "body_bytes"];
 
 /// A step.
 #[derive(Debug, Clone)]
@@ -35,10 +39,17 @@ impl Step {
 pub(crate) fn routes(steps: &[Step]) -> Vec<Table> {
     let mut routes = Vec::new();
     add(steps, &Guard::default(), Vec::new(), &mut routes);
+    if routes.len() > ROUTES_MAX {
+        routes.truncate(ROUTES_MAX);
+        let why = format!(
+            "the site has more than {ROUTES_MAX} routes. The rest is not translated: write it with fewer conditions."
+        );
+        add(&[Step::closed(Guard::default(), &why)], &Guard::default(), Vec::new(), &mut routes);
+    }
     prune(routes)
 }
 
-/// The most routes of a site.
+/// The most routes of a site. Behind them, everything is closed.
 const ROUTES_MAX: usize = 2000;
 
 type Settings<'a> = Vec<(&'a Guard, &'a Table)>;
@@ -96,35 +107,61 @@ fn handler(guard: &Guard, table: &Table, settings: &[(&Guard, &Table)], routes: 
         }
         found
     };
-    split(guard, table, settings, &conditional[..conditional.len().min(CONDITIONS_MAX)], routes);
+    let (split_by, others) = conditional.split_at(conditional.len().min(CONDITIONS_MAX));
+    split(&Chain { table, settings, others }, guard, split_by, routes);
 }
 
-fn split(
-    guard: &Guard,
-    table: &Table,
-    settings: &[(&Guard, &Table)],
-    conditional: &[&Guard],
-    routes: &mut Vec<Table>,
-) {
-    let Some((first, rest)) = conditional.split_first() else {
+/// A handler with the settings before it.
+struct Chain<'a> {
+    table: &'a Table,
+    settings: &'a [(&'a Guard, &'a Table)],
+    /// Conditions of settings that get no routes of their own.
+    others: &'a [&'a Guard],
+}
+
+impl Chain<'_> {
+    /// The route for these requests.
+    fn route(&self, guard: &Guard) -> Table {
         let mut route = guard.route();
-        for (other, setting) in settings {
+        for (other, setting) in self.settings {
             if guard.implies(other) {
                 apply(&mut route, setting);
+            } else if self.others.contains(other) && !guard.excludes(other) {
+                too_many(&mut route, setting);
             }
         }
-        apply(&mut route, table);
-        routes.push(route);
+        apply(&mut route, self.table);
+        route
+    }
+}
+
+/// A setting that is for some of the requests of a route that cannot be divided further.
+fn too_many(route: &mut Table, setting: &Table) {
+    for (key, value) in setting.keys() {
+        if CLOSING.contains(&key.as_str()) && *value != Value::Bool(false) {
+            route.comment(format!("`{key}` is for some of these requests in the source. Here it is for all of them: the source has too many conditions."));
+            route.set(key, value.clone());
+        } else {
+            route.comment(format!(
+                "Not translated: `{key}` for some of these requests. The source has too many conditions."
+            ));
+        }
+    }
+}
+
+fn split(chain: &Chain<'_>, guard: &Guard, conditional: &[&Guard], routes: &mut Vec<Table>) {
+    let Some((first, rest)) = conditional.split_first() else {
+        routes.push(chain.route(guard));
         return;
     };
     if guard.implies(first) || guard.excludes(first) {
-        return split(guard, table, settings, rest, routes);
+        return split(chain, guard, rest, routes);
     }
     // The path of the handler stays that of the route: prefixes are removed by it.
     let both = first.and(guard);
     let narrowed = if guard.path().is_empty() { guard.and(first) } else { both };
-    split(&narrowed, table, settings, rest, routes);
-    split(guard, table, settings, rest, routes);
+    split(chain, &narrowed, rest, routes);
+    split(chain, guard, rest, routes);
 }
 
 /// Tables whose keys are joined.
@@ -182,4 +219,44 @@ fn prune(routes: Vec<Table>) -> Vec<Table> {
         kept.push(route);
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(path: &str) -> Guard {
+        Guard::paths([path.to_owned()])
+    }
+
+    fn table(key: &str, value: impl Into<Value>) -> Table {
+        let mut table = Table::default();
+        table.set(key, value);
+        table
+    }
+
+    #[test]
+    fn what_closes_some_requests_is_not_lost_among_many_conditions() {
+        let mut steps: Vec<_> = (0..8)
+            .map(|number| {
+                Step::Setting(at(&format!("/{number}/*")), table("charset", number.to_string().as_str()))
+            })
+            .collect();
+        steps.push(Step::Setting(at("/secret/*"), table("access", "closed")));
+        steps.push(Step::Handler(Guard::default(), table("files", ".")));
+        let routes = routes(&steps);
+        let last = routes.last().unwrap();
+        assert_eq!(last.get("path"), Some(&Value::texts(["/*".to_owned()])));
+        assert_eq!(last.get("access"), Some(&"closed".into()));
+        assert!(last.comments.iter().any(|comment| comment.starts_with("Not translated: `charset`")));
+    }
+
+    #[test]
+    fn behind_too_many_routes_everything_is_closed() {
+        let steps: Vec<_> =
+            (0..3000).map(|number| Step::Handler(at(&format!("/{number}")), table("respond", 204))).collect();
+        let routes = routes(&steps);
+        assert_eq!(routes.len(), ROUTES_MAX + 1);
+        assert_eq!(routes[ROUTES_MAX].get("respond"), Some(&Value::Integer(403)));
+    }
 }
