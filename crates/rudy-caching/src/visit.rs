@@ -404,6 +404,7 @@ mod tests {
             tls: None,
             is_auto: false,
             https_port: None,
+            takes_connections: false,
         };
         let mut hosts = Hosts::default();
         hosts.set_default(0);
