@@ -56,6 +56,9 @@ pub trait UpgradedConnection: AsyncRead + AsyncWrite + Send + Sync + Unpin {
 
     /// Resets the connection when it is dropped, so that the peer does not take what it has received for everything.
     fn abort(&mut self) {}
+
+    /// Only closes the descriptor when it is dropped, because both directions have ended.
+    fn complete(&mut self) {}
 }
 
 /// What takes a connection that does not speak HTTP, from its first byte on.

@@ -80,6 +80,10 @@ impl UpgradedConnection for BorrowedConnection {
     fn abort(&mut self) {
         self.close_mode = CloseMode::Reset;
     }
+
+    fn complete(&mut self) {
+        self.close_mode = CloseMode::PeerClosed;
+    }
 }
 
 impl Drop for BorrowedConnection {

@@ -128,9 +128,12 @@ impl Direction {
         READ.with_borrow_mut(|buffer| {
             let received = ready!(from.poll_receive(cx, buffer)).map_err(Lost::From)?;
             (self.has_ended, self.is_busy) = (received == 0, received >= PIPED_FROM_BYTES);
+            if self.has_ended {
+                return Poll::Ready(Ok(()));
+            }
             let sent = match to.poll_send(cx, &buffer[..received]) {
-                Poll::Ready(sent) if received > 0 => sent.map_err(Lost::To)?,
-                _ => 0,
+                Poll::Ready(sent) => sent.map_err(Lost::To)?,
+                Poll::Pending => 0,
             };
             self.count(sent, budget);
             self.pending.extend_from_slice(&buffer[sent..received]);

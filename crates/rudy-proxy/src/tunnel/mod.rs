@@ -194,7 +194,10 @@ impl Tunnel {
             (Poll::Ready(Err(Lost::To(error))), _) | (_, Poll::Ready(Err(Lost::From(error)))) => {
                 TunnelEnd::UpstreamLost(error)
             }
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => TunnelEnd::Complete,
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => {
+                client.complete();
+                TunnelEnd::Complete
+            }
             _ => {
                 if to_upstream.is_over || to_client.is_over {
                     upstream.close_soon();
