@@ -17,7 +17,8 @@ const OTHERS: [&str; 9] = [
 
 #[test]
 fn jaeger_shows_a_trace_through_two_servers() {
-    let (true, Some(jaeger), Some(curl)) = (long(), go_program("jaeger"), Curl::find()) else { return };
+    needs!(long());
+    let (Some(jaeger), Some(curl)) = (go_program("jaeger"), Curl::find()) else { return };
     let [receiver, query] = [free_port(), free_port()];
     let mut command = Command::new(jaeger);
     command.arg(format!("--collector.otlp.http.host-port=127.0.0.1:{receiver}"));
