@@ -60,14 +60,14 @@ const ROWS: [Row; 6] = [
 const NOT_RECORDED: [Row; 3] = [
     ("static, not recorded", "/a.txt", SHORT, 11_900),
     ("proxied, not recorded", "/proxied", SHORT, 32_980),
-    ("FastCGI, not recorded", "/app", SHORT, 31_860),
+    ("FastCGI, not recorded", "/app", SHORT, 31_770),
 ];
 
 /// With traces of which all are recorded and exported.
 const RECORDED: [Row; 3] = [
-    ("static, recorded", "/a.txt", SHORT, 22_900),
-    ("proxied, recorded", "/proxied", SHORT, 53_600),
-    ("FastCGI, recorded", "/app", SHORT, 49_000),
+    ("static, recorded", "/a.txt", SHORT, 21_810),
+    ("proxied, recorded", "/proxied", SHORT, 48_340),
+    ("FastCGI, recorded", "/app", SHORT, 44_770),
 ];
 
 fn main() -> ExitCode {
