@@ -91,7 +91,8 @@ impl InheritedSockets {
         };
         let mut listeners = self.listeners.lock();
         let index = listeners.iter().position(is_same)?;
-        let mut listener = listeners.swap_remove(index);
+        // Those that follow stay in order: several addresses with port 0 are the same one.
+        let mut listener = listeners.remove(index);
         listener.address = address.clone();
         Some(listener)
     }

@@ -54,6 +54,18 @@ async fn every_queue_has_a_worker_for_any_number_of_workers() {
     }
 }
 
+#[test]
+fn sockets_with_a_port_that_the_kernel_has_chosen_stay_in_order() {
+    let address = "127.0.0.1:0".parse().unwrap();
+    let none = InheritedSockets::default();
+    let listeners: Vec<_> = (0..4).map(|_| Listener::bind(&address, 1, &none).unwrap()).collect();
+    let ports: Vec<_> = listeners.iter().map(|listener| listener.bound().to_vec()).collect();
+    let mut inherited = InheritedSockets::default();
+    listeners.into_iter().for_each(|listener| inherited.add_listener(listener));
+    let taken = ports.iter().map(|_| Listener::bind(&address, 1, &inherited).unwrap().bound().to_vec());
+    assert_eq!(taken.collect::<Vec<_>>(), ports);
+}
+
 #[tokio::test]
 async fn an_engine_that_ends_before_taking_ownership_affects_no_socket() {
     let folder = tempfile::tempdir().unwrap();
