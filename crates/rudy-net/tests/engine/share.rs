@@ -61,7 +61,9 @@ fn sockets_with_a_port_that_the_kernel_has_chosen_stay_in_order() {
     let listeners: Vec<_> = (0..4).map(|_| Listener::bind(&address, 1, &none).unwrap()).collect();
     let ports: Vec<_> = listeners.iter().map(|listener| listener.bound().to_vec()).collect();
     let mut inherited = InheritedSockets::default();
-    listeners.into_iter().for_each(|listener| inherited.add_listener(listener));
+    for listener in listeners {
+        inherited.add_listener(listener);
+    }
     let taken = ports.iter().map(|_| Listener::bind(&address, 1, &inherited).unwrap().bound().to_vec());
     assert_eq!(taken.collect::<Vec<_>>(), ports);
 }
